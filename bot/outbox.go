@@ -1,0 +1,79 @@
+package bot
+
+// ErrandKind is the kind of a host side effect still to be done.
+type ErrandKind int
+
+// The kinds. The zero value is invalid. Each row is a projection: the sender reads the rows as they are when it runs, so order
+// and repetition do not matter. REPLY and REACTION carry what is to be said, because it answers one comment at one moment.
+const (
+	ErrandSticky       ErrandKind = iota + 1 // status comment of a merge request; target: merge_request.id
+	ErrandNotice                             // a new comment because a person has to act; target: binding_history.id
+	ErrandReply                              // answer to one command; target: its request id
+	ErrandReaction                           // acknowledgement of one comment; target: host comment kind and id
+	ErrandCommitStatus                       // the bot's status on a member's head; target: operation id
+	ErrandBatchReport                        // the comment on the batch MR; target: batch id
+	ErrandDeleteBranch                       // target: batch id
+	ErrandCloseMember                        // close a landed member the host did not mark merged; target: operation id
+)
+
+// String returns the name stored in the column comment.
+func (k ErrandKind) String() string {
+	return nameOf(int(k), "STICKY", "NOTICE", "REPLY", "REACTION", "COMMIT_STATUS", "BATCH_REPORT", "DELETE_BRANCH", "CLOSE_MEMBER")
+}
+
+// Errand is a row of the outbox.
+type Errand struct {
+	ID         int64
+	Kind       ErrandKind
+	Target     string
+	Repository Repository
+	Number     int // merge request; 0 for DELETE_BRANCH
+	Payload    ErrandPayload
+	Wanted     int64 // finish with this value: if it grew meanwhile the errand is due again
+	Attempts   int
+}
+
+// ErrandPayload is stored as JSON.
+type ErrandPayload struct {
+	Body     string      `json:"body,omitempty"`     // REPLY
+	Kind     CommentKind `json:"kind,omitempty"`     // REACTION
+	Comment  int64       `json:"comment,omitempty"`  // REACTION
+	Reaction Reaction    `json:"reaction,omitempty"` // REACTION
+}
+
+// Answer is what the bot says to a command that changes no state: help, status, a refusal.
+type Answer struct {
+	Command    CommandRef
+	Repository Repository
+	Number     int
+	Comment    Comment  // to react to
+	Reaction   Reaction // empty: none
+	Reply      string   // empty: none
+}
+
+// HistoryEntry is one row of binding_history with its operation as it is now.
+type HistoryEntry struct {
+	ID        int64
+	Operation Operation
+	From      OperationStatus // 0: applied
+	To        OperationStatus
+	Reason    Reason
+	Detail    string
+	HeadSHA   string
+	BatchID   int64
+}
+
+// StickyView is all that the status comment of one merge request shows.
+type StickyView struct {
+	MergeRequest MergeRequest
+	Repository   Repository
+	Operations   []OperationView // one per target it was applied to, newest first
+}
+
+// OperationView is an operation with where it stands.
+type OperationView struct {
+	Operation Operation
+	Queue     Queue
+	Position  int    // WAITING: 1 = next; 0 otherwise
+	Batch     *Batch // the batch it rides in or rode in last
+}
