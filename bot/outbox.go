@@ -77,3 +77,39 @@ type OperationView struct {
 	Position  int    // WAITING: 1 = next; 0 otherwise
 	Batch     *Batch // the batch it rides in or rode in last
 }
+
+// BatchView is a batch with its queue and everybody who ever was a member, in batch order.
+type BatchView struct {
+	Batch      Batch
+	Queue      Queue
+	Repository Repository
+	Members    []BatchMember
+}
+
+// BatchMember is one membership: the operation as it is now and what the batch's history says of it.
+type BatchMember struct {
+	Operation Operation
+	HeadSHA   string // pinned when claimed
+	Event     MemberEvent
+	Reason    Reason // of the last event
+	Detail    string
+}
+
+// MemberEvent is an entry of the append-only membership history.
+type MemberEvent int
+
+// The events. The zero value is invalid.
+const (
+	MemberClaimed  MemberEvent = iota + 1
+	MemberBuilt                // merged into build N at its pinned head
+	MemberEvicted              // left before landing
+	MemberLanded               // its pinned head is in the target
+	MemberReturned             // batch over, rides again
+	MemberFailed               // batch over, out
+	MemberHead                 // not a member: a head recorded for the batch (operation_id is empty)
+)
+
+// String returns the name stored in the column comment.
+func (e MemberEvent) String() string {
+	return nameOf(int(e), "CLAIMED", "BUILT", "EVICTED", "LANDED", "RETURNED", "FAILED", "HEAD")
+}

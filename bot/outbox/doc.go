@@ -1,0 +1,2 @@
+// Package outbox does what is still to be done or said on the host.
+package outbox

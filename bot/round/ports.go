@@ -1,0 +1,45 @@
+package round
+
+import (
+	"context"
+	"time"
+
+	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/plan"
+)
+
+// Store is what a round reads and writes. Implemented by store. Every guarded write returns ok false when the batch row is no
+// longer what the guard says: somebody else acted, look again.
+type Store interface {
+	// QueuesWithWork lists the queues that have an active batch or something waiting.
+	QueuesWithWork(ctx context.Context) ([]int64, error)
+	// ReadQueue reads a queue with its repository.
+	ReadQueue(ctx context.Context, queueID int64) (bot.Queue, bot.Repository, error)
+	// ActiveBatch reads the batch in the queue's slot with its members in batch order; ok false: the slot is free.
+	ActiveBatch(ctx context.Context, queueID int64) (batch bot.Batch, members []bot.Operation, ok bool, err error)
+	// Waiting summarises a queue's waiting set for the planner: without a lock, by the database's clock.
+	Waiting(ctx context.Context, queueID int64) (plan.Waiting, error)
+	// Claim starts a batch in one transaction.
+	Claim(ctx context.Context, spec bot.ClaimSpec) (bot.ClaimResult, error)
+
+	// RecordBuild writes base, head and what became of every member before anything is pushed: phase CLAIMED → BUILT.
+	RecordBuild(ctx context.Context, guard bot.BatchGuard, record bot.BuildRecord) (batch bot.Batch, ok bool, err error)
+	// RecordedHeads lists every head ever recorded for a batch, oldest first.
+	RecordedHeads(ctx context.Context, batchID int64) ([]string, error)
+	// ChangeBatch writes phase, code and message of an active batch.
+	ChangeBatch(ctx context.Context, guard bot.BatchGuard, change bot.BatchChange) (batch bot.Batch, ok bool, err error)
+	// ObserveChecks notes the fingerprint of the checks seen on the batch head and returns for how long it has not changed.
+	ObserveChecks(ctx context.Context, batchID int64, fingerprint string) (quiet time.Duration, err error)
+	// Move performs one guarded state change of a member, see bot.Move.
+	Move(ctx context.Context, move bot.Move) (bot.MoveResult, error)
+	// Settle brings a batch and its members to an end.
+	Settle(ctx context.Context, settlement bot.Settlement) (ok bool, err error)
+	// ParkQueue parks an open queue with reason and remedy; parking a parked queue changes nothing.
+	ParkQueue(ctx context.Context, queueID int64, reason string) error
+}
+
+// Locks is the try form of an advisory lock: it saves two instances the same work and never carries correctness.
+type Locks interface {
+	// TryLock takes name without waiting; held false: another holder. release may be called once, whatever became of ctx.
+	TryLock(ctx context.Context, name string) (release func(), held bool, err error)
+}
