@@ -50,6 +50,8 @@ type Records interface {
 	DeactivateRepositories(ctx context.Context, host string, installation int64, externalIDs []int64, reason string) error
 	// UpsertQueue makes the queue for settings.Branch or stores its new settings; blob is the repository file's git blob id.
 	UpsertQueue(ctx context.Context, repositoryID int64, settings bot.QueueSettings, blob string) (bot.Queue, error)
+	// FindQueue finds the queue of a target branch; ok false: the branch has none yet.
+	FindQueue(ctx context.Context, repositoryID int64, target string) (queue bot.Queue, ok bool, err error)
 	// RecordMR makes or refreshes the row of a merge request.
 	RecordMR(ctx context.Context, repositoryID int64, mr bot.MRSnapshot) (bot.MergeRequest, error)
 
