@@ -80,6 +80,26 @@ const (
 	CodeOverdue       Code = "OVERDUE"        // landing outcome unknown past the deadline
 )
 
+// Fails reports whether the code, written on a running batch, means that the batch is to be settled as failed. It is written
+// before its MR is closed, so that a crash in between does not make the bot's own closing look like a person's.
+func (c Code) Fails() bool {
+	switch c {
+	case CodeCIRed, CodeCITimeout, CodeNoCI, CodePushRefused, CodeMergeRefused, CodeTargetMoving, CodeHostGone, CodeClosed, CodeBranchDeleted, CodeAllEvicted:
+		return true
+	}
+	return false
+}
+
+// Parks reports whether a batch that failed with this code parks its queue: nobody in it is to blame, and starting over would
+// fail the same way.
+func (c Code) Parks() bool {
+	switch c {
+	case CodeNoCI, CodePushRefused, CodeMergeRefused, CodeTargetMoving, CodeHostGone, CodeClosed, CodeBranchDeleted:
+		return true
+	}
+	return false
+}
+
 // Batch is a row of merge_batch. Ages are taken by the database's clock when the row is read.
 type Batch struct {
 	ID            int64

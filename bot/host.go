@@ -165,6 +165,8 @@ type BatchMRs interface {
 	FindMRs(ctx context.Context, repo Repository, source string) ([]MRSnapshot, error)
 	// OpenMR creates a merge request; if one from that source is open already, it returns that one.
 	OpenMR(ctx context.Context, repo Repository, mr NewMR) (MRSnapshot, error)
+	// EditMR replaces title and body of a merge request of ours.
+	EditMR(ctx context.Context, repo Repository, number int, title, body string) error
 	// MergeMR merges with a merge commit, guarded by head; never squash, never rebase.
 	MergeMR(ctx context.Context, repo Repository, number int, head, title, message string) (MergeAnswer, error)
 	// CloseMR closes a merge request; closing a closed or merged one is no error. Read it again to know what became of it.

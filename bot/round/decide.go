@@ -1,0 +1,233 @@
+package round
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/plan"
+)
+
+// verb is what a tick does about its view.
+type verb int
+
+const (
+	rest         verb = iota + 1
+	claim             // start a batch
+	build             // build, record, push
+	push              // build the recorded build again and push it
+	open              // find or open the batch MR
+	note              // write code and message, wait on
+	lookAgain         // read the members before landing
+	evict             // perform the first of the view's moves
+	rebuild           // back to CLAIMED
+	enterLanding      // write LANDING
+	land              // the landing call
+	leaveLanding      // back to OPENED: the batch MR is not what the batch says
+	fail              // write the failing code, then settle it
+	settleFailed      // settle the failing code that is written
+	settleLanded
+	block
+)
+
+// action is the one thing a tick does.
+type action struct {
+	verb    verb
+	why     string        // for logs and, with note, fail and block, for people: the batch's message
+	after   time.Duration // rest, note: when to look again; 0 = at the next poll
+	choice  plan.Choice   // claim
+	code    bot.Code      // note, fail, block
+	extend  time.Duration // note: how far the deadline moves
+	concl   string        // enterLanding, fail: what CI said
+	resumed bool          // rebuild: of a blocked batch
+}
+
+const (
+	// personLimit is how long a batch waits for a person: a manual landing, or an approval that only people can give.
+	personLimit = 7 * 24 * time.Hour
+	// askAgain is the least time between two landing calls that are refused for want of an approval.
+	askAgain = 20 * time.Second
+	// settleDown is how long the host may lag behind its own git.
+	settleDown = 2 * time.Second
+	// maxTargetMoves bounds the rebuilds of one batch because its target moved.
+	maxTargetMoves = 10
+	// maxRefusals is how often the host may refuse a landing before a person is asked.
+	maxRefusals = 3
+)
+
+// decide maps a view to the one thing to do. It is pure.
+func decide(v view) action {
+	switch {
+	case !v.active:
+		return decideFree(v)
+	case v.batch.Status == bot.BatchBlocked:
+		return decideBlocked(v)
+	case v.batch.Phase == bot.PhaseLanding && !v.batch.Code.Fails():
+		return decideLanding(v)
+	case v.batch.Code.Fails():
+		return action{verb: settleFailed, why: "settling " + string(v.batch.Code)}
+	case v.mr.State == bot.MRMerged:
+		return action{verb: settleLanded, why: "the batch MR reads merged"}
+	case len(v.members) == 0:
+		return action{verb: fail, code: bot.CodeAllEvicted, why: "every member left the batch"}
+	case overdue(v):
+		return decideOverdue(v)
+	}
+	switch v.batch.Phase {
+	case bot.PhaseClaimed:
+		return action{verb: build, why: "building"}
+	case bot.PhaseBuilt:
+		if v.branchTip == v.batch.HeadSHA {
+			return action{verb: open, why: "opening the batch MR"}
+		}
+		return action{verb: push, why: "pushing the batch branch"}
+	}
+	return decideOpened(v)
+}
+
+func decideFree(v view) action {
+	if v.queue.State != bot.QueueOpen {
+		return action{verb: rest, why: "the queue is " + strings.ToLower(v.queue.State.String())}
+	}
+	choice := plan.Next(v.queue.Settings, v.waiting)
+	if !choice.Claim {
+		return action{verb: rest, why: "nothing to claim", after: choice.Wait}
+	}
+	return action{verb: claim, choice: choice, why: "claiming"}
+}
+
+// decideBlocked lets a person's hand on the host resolve a blocked batch: merged or closed, or the foreign branch removed.
+func decideBlocked(v view) action {
+	switch {
+	case v.batch.MRNumber == 0 && (v.branchTip == "" || v.branchTip == v.batch.HeadSHA):
+		return action{verb: rebuild, resumed: true, why: "the branch is free again"}
+	case v.mr.State == bot.MRMerged, v.headLanded:
+		return action{verb: settleLanded, why: "the blocked batch landed"}
+	case v.mr.State == bot.MRClosed:
+		return action{verb: fail, code: bot.CodeClosed, why: "the MR of the blocked batch was closed"}
+	}
+	return action{verb: rest, why: "blocked: " + string(v.batch.Code)}
+}
+
+// overdue reports whether the deadline counts: it stands still while the queue is paused or parked.
+func overdue(v view) bool {
+	return v.batch.Overdue && v.queue.State == bot.QueueOpen
+}
+
+func decideOverdue(v view) action {
+	if v.batch.Phase != bot.PhaseOpened {
+		return action{verb: fail, code: bot.CodeHostGone, why: "the batch could not be built or opened in time; see the log for what the host answered"}
+	}
+	switch {
+	case v.batch.Code == bot.CodeNeedsApproval || v.batch.Code == bot.CodeManual:
+		return action{verb: fail, code: bot.CodeMergeRefused, why: "nobody did what the batch MR waited for: " + v.batch.Message}
+	case v.checks.Verdict == bot.CIMissing:
+		return action{verb: fail, code: bot.CodeNoCI, concl: "none", why: "no check appeared on the batch head; set checks.none to pass if the target has no CI"}
+	case v.checks.Verdict == bot.CIGreen:
+		return decideOpened(v)
+	}
+	return action{verb: fail, code: bot.CodeCITimeout, why: "CI did not finish in time" + naming(v.checks.Checks)}
+}
+
+// decideOpened decides while CI is awaited.
+func decideOpened(v view) action {
+	switch {
+	case v.headLanded:
+		return action{verb: settleLanded, why: "the target contains the batch head"}
+	case v.mr.State == bot.MRClosed:
+		return action{verb: fail, code: bot.CodeClosed, why: "a person closed the batch MR"}
+	case v.mr.Target != v.queue.Target:
+		return action{verb: fail, code: bot.CodeClosed, why: "a person retargeted the batch MR to " + v.mr.Target}
+	case v.mr.HeadSHA != v.batch.HeadSHA && v.headKnown:
+		return action{verb: rest, after: settleDown, why: "the host still shows an earlier head"}
+	case v.mr.HeadSHA != v.batch.HeadSHA:
+		return action{verb: block, code: bot.CodeForeignPush, why: "somebody pushed " + bot.ShortSHA(v.mr.HeadSHA) + " to the batch branch; close the batch MR to give its members back, or merge it as it is"}
+	case v.targetTip != v.batch.BaseSHA && v.batch.Build >= maxTargetMoves+v.batch.Size:
+		return action{verb: fail, code: bot.CodeTargetMoving, why: "the target keeps moving faster than CI; protect it from other pushes, then resume the queue"}
+	case v.targetTip != v.batch.BaseSHA:
+		return action{verb: rebuild, why: "the target moved to " + bot.ShortSHA(v.targetTip)}
+	}
+	switch v.checks.Verdict {
+	case bot.CIRed:
+		return action{verb: fail, code: bot.CodeCIRed, concl: "failure", why: "CI failed" + naming(v.checks.Checks)}
+	case bot.CIGreen:
+		return decideGreen(v, "success")
+	case bot.CIMissing:
+		if v.queue.Settings.Checks.None == bot.WithoutChecksPass {
+			return decideGreen(v, "none")
+		}
+		return noteOnce(v, bot.CodeNone, "no check has appeared on the batch head yet; the batch waits for one until its timeout", 0)
+	case bot.CICancelled:
+		return noteOnce(v, bot.CodeNone, "a check was cancelled"+naming(v.checks.Checks)+"; run it again, the batch waits until its timeout", 0)
+	}
+	after := v.queue.Settings.Checks.QuietTime - v.batch.ChecksQuiet
+	if len(v.checks.Checks) > 0 || after < 0 {
+		after = 0
+	}
+	return action{verb: rest, after: after, why: "waiting for CI"}
+}
+
+// decideGreen decides about a tested batch: look at every member once more, then land.
+func decideGreen(v view, conclusion string) action {
+	switch {
+	case v.queue.State != bot.QueueOpen:
+		return action{verb: rest, why: "green, but the queue is " + strings.ToLower(v.queue.State.String())}
+	case v.batch.Code == bot.CodeNeedsApproval && v.batch.PhaseAge < askAgain:
+		return action{verb: rest, after: askAgain - v.batch.PhaseAge, why: "waiting for an approval of the batch MR"}
+	case !v.looked:
+		return action{verb: lookAgain, why: "reading the members again"}
+	case len(v.moves) > 0:
+		return action{verb: evict, why: "a member changed"}
+	case v.queue.Settings.Landing == bot.LandManually:
+		return noteOnce(v, bot.CodeManual, "CI passed: the batch waits for a person to merge it, with a merge commit", personLimit)
+	}
+	return action{verb: enterLanding, concl: conclusion, why: "landing"}
+}
+
+// noteOnce writes a note unless it stands there already.
+func noteOnce(v view, code bot.Code, message string, extend time.Duration) action {
+	if v.batch.Code == code && v.batch.Message == message {
+		return action{verb: rest, why: message}
+	}
+	return action{verb: note, code: code, why: message, extend: extend}
+}
+
+// decideLanding decides past the point of no return: only what the host and the target say counts.
+func decideLanding(v view) action {
+	switch {
+	case v.mr.State == bot.MRMerged, v.headLanded:
+		return action{verb: settleLanded, why: "landed"}
+	case v.mr.State == bot.MRClosed:
+		return action{verb: fail, code: bot.CodeClosed, why: "a person closed the batch MR"}
+	case v.targetTip != v.batch.BaseSHA:
+		return action{verb: rebuild, why: "the target moved to " + bot.ShortSHA(v.targetTip) + " before the batch landed"}
+	case v.mr.HeadSHA != v.batch.HeadSHA && !v.headKnown:
+		return action{verb: leaveLanding, why: "the batch MR stands at another head"}
+	case v.mr.HeadSHA != v.batch.HeadSHA:
+		return action{verb: rest, after: settleDown, why: "the host still shows an earlier head"}
+	case v.batch.Overdue:
+		return action{verb: block, code: bot.CodeOverdue, why: "the landing did not come to an end in time; merge or close the batch MR by hand"}
+	}
+	return action{verb: land, why: "landing"}
+}
+
+// naming lists checks for people, with links where there are some.
+func naming(checks []bot.Check) string {
+	if len(checks) == 0 {
+		return ""
+	}
+	var parts []string
+	for i, c := range checks {
+		if i == 5 {
+			parts = append(parts, fmt.Sprintf("%d more", len(checks)-i))
+			break
+		}
+		part := c.Name
+		if c.URL != "" {
+			part += " (" + c.URL + ")"
+		}
+		parts = append(parts, part)
+	}
+	return ": " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,128 @@
+package round
+
+import (
+	"testing"
+	"time"
+
+	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/plan"
+)
+
+// opened is a batch that waits for CI with everything in order.
+func opened() view {
+	return view{
+		queue:     bot.Queue{ID: 1, State: bot.QueueOpen, Target: "main", Settings: bot.DefaultQueueSettings("main")},
+		active:    true,
+		batch:     bot.Batch{ID: 7, Status: bot.BatchRunning, Phase: bot.PhaseOpened, BaseSHA: "base", HeadSHA: "head", MRNumber: 9, Build: 1, Size: 2},
+		members:   []bot.Operation{{ID: "a", Number: 1}, {ID: "b", Number: 2}},
+		mr:        bot.MRSnapshot{Number: 9, State: bot.MROpen, HeadSHA: "head", Target: "main"},
+		headKnown: true,
+		targetTip: "base",
+		checks:    bot.CIJudgement{Verdict: bot.CIPending},
+	}
+}
+
+func landing() view {
+	v := opened()
+	v.batch.Phase = bot.PhaseLanding
+	return v
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	with := func(base func() view, change func(*view)) view {
+		v := base()
+		change(&v)
+		return v
+	}
+	free := func() view {
+		return view{queue: opened().queue, waiting: plan.Waiting{Fresh: 3}}
+	}
+	claimed := func() view {
+		v := opened()
+		v.batch.Phase, v.mr = bot.PhaseClaimed, bot.MRSnapshot{}
+		return v
+	}
+	built := func() view {
+		v := claimed()
+		v.batch.Phase = bot.PhaseBuilt
+		return v
+	}
+	green := func(v *view) { v.checks.Verdict = bot.CIGreen }
+	for _, c := range []struct {
+		name string
+		view view
+		want verb
+		code bot.Code
+	}{
+		{"a free slot and something waiting starts a batch", free(), claim, ""},
+		{"nothing starts on a paused queue", with(free, func(v *view) { v.queue.State = bot.QueuePaused }), rest, ""},
+		{"nothing starts on a parked queue", with(free, func(v *view) { v.queue.State = bot.QueueParked }), rest, ""},
+		{"company is waited for", with(free, func(v *view) { v.queue.Settings.FillWait = time.Minute }), rest, ""},
+
+		{"claimed members are built", claimed(), build, ""},
+		{"a batch that everybody left fails", with(claimed, func(v *view) { v.members = nil }), fail, bot.CodeAllEvicted},
+		{"a batch that cannot be built in time gives its members back", with(claimed, func(v *view) { v.batch.Overdue = true }), fail, bot.CodeHostGone},
+		{"the deadline stands still while the queue is paused", with(claimed, func(v *view) { v.batch.Overdue, v.queue.State = true, bot.QueuePaused }), build, ""},
+		{"a recorded build that is not on the host is pushed", built(), push, ""},
+		{"a recorded build that is on the host is opened", with(built, func(v *view) { v.branchTip = "head" }), open, ""},
+
+		{"pending CI is waited for", opened(), rest, ""},
+		{"red CI fails the batch", with(opened, func(v *view) { v.checks.Verdict = bot.CIRed }), fail, bot.CodeCIRed},
+		{"green CI has the members read again", with(opened, green), lookAgain, ""},
+		{"green CI and members in order land", with(opened, func(v *view) { green(v); v.looked = true }), enterLanding, ""},
+		{"a member that changed is evicted before landing", with(opened, func(v *view) { green(v); v.looked, v.moves = true, []bot.Move{{}} }), evict, ""},
+		{"a green batch of a paused queue does not land", with(opened, func(v *view) { green(v); v.looked, v.queue.State = true, bot.QueuePaused }), rest, ""},
+		{"a green batch waits for a person where people land", with(opened, func(v *view) { green(v); v.looked, v.queue.Settings.Landing = true, bot.LandManually }), note, bot.CodeManual},
+		{"no CI at all is waited for", with(opened, func(v *view) { v.checks.Verdict = bot.CIMissing }), note, ""},
+		{"no CI at all passes where the repository says so", with(opened, func(v *view) { v.checks.Verdict, v.queue.Settings.Checks.None = bot.CIMissing, bot.WithoutChecksPass }), lookAgain, ""},
+		{"no CI in time", with(opened, func(v *view) { v.checks.Verdict, v.batch.Overdue = bot.CIMissing, true }), fail, bot.CodeNoCI},
+		{"CI too slow", with(opened, func(v *view) { v.batch.Overdue = true }), fail, bot.CodeCITimeout},
+		{"green at the deadline still lands", with(opened, func(v *view) { green(v); v.batch.Overdue = true }), lookAgain, ""},
+		{"a cancelled check blames nobody", with(opened, func(v *view) { v.checks.Verdict = bot.CICancelled }), note, ""},
+		{"the target moved", with(opened, func(v *view) { v.targetTip = "other" }), rebuild, ""},
+		{"the target moves for ever", with(opened, func(v *view) { v.targetTip, v.batch.Build = "other", 12 }), fail, bot.CodeTargetMoving},
+		{"merged by a person", with(opened, func(v *view) { v.mr.State = bot.MRMerged }), settleLanded, ""},
+		{"landed by a push although its MR reads closed", with(opened, func(v *view) { v.mr.State, v.headLanded = bot.MRClosed, true }), settleLanded, ""},
+		{"closed by a person", with(opened, func(v *view) { v.mr.State = bot.MRClosed }), fail, bot.CodeClosed},
+		{"the host lags behind its git", with(opened, func(v *view) { v.mr.HeadSHA = "earlier" }), rest, ""},
+		{"a person pushed to the batch branch", with(opened, func(v *view) { v.mr.HeadSHA, v.headKnown = "foreign", false }), block, bot.CodeForeignPush},
+		{"an approval is not asked for in every tick", with(opened, func(v *view) { green(v); v.batch.Code = bot.CodeNeedsApproval }), rest, ""},
+		{"an approval is asked for again after a while", with(opened, func(v *view) { green(v); v.batch.Code, v.batch.PhaseAge = bot.CodeNeedsApproval, time.Hour }), lookAgain, ""},
+		{"a failure that is written is settled, whatever the MR says", with(opened, func(v *view) { v.batch.Code, v.mr.State = bot.CodeCIRed, bot.MRClosed }), settleFailed, ""},
+
+		{"landing is tried", landing(), land, ""},
+		{"landing goes on though the queue is paused", with(landing, func(v *view) { v.queue.State = bot.QueuePaused }), land, ""},
+		{"landing ends when the MR reads merged", with(landing, func(v *view) { v.mr.State = bot.MRMerged }), settleLanded, ""},
+		{"landing ends when the target contains the head", with(landing, func(v *view) { v.targetTip, v.headLanded = "head", true }), settleLanded, ""},
+		{"landing ends when the target moved without it", with(landing, func(v *view) { v.targetTip = "other" }), rebuild, ""},
+		{"landing ends when the MR reads closed and its head is not in the target", with(landing, func(v *view) { v.mr.State = bot.MRClosed }), fail, bot.CodeClosed},
+		{"an overdue landing is blocked, never failed", with(landing, func(v *view) { v.batch.Overdue = true }), block, bot.CodeOverdue},
+		{"an overdue landing that landed is a success", with(landing, func(v *view) { v.batch.Overdue, v.mr.State = true, bot.MRMerged }), settleLanded, ""},
+		{"no members left changes nothing about a landing", with(landing, func(v *view) { v.members = nil }), land, ""},
+
+		{"a blocked batch keeps its slot", with(opened, func(v *view) { v.batch.Status = bot.BatchBlocked; green(v) }), rest, ""},
+		{"a blocked batch that a person merged is a success", with(opened, func(v *view) { v.batch.Status, v.mr.State = bot.BatchBlocked, bot.MRMerged }), settleLanded, ""},
+		{"a blocked batch that a person closed fails", with(opened, func(v *view) { v.batch.Status, v.mr.State = bot.BatchBlocked, bot.MRClosed }), fail, bot.CodeClosed},
+		{"a foreign branch that went away lets its batch go on", with(built, func(v *view) { v.batch.Status, v.batch.MRNumber = bot.BatchBlocked, 0 }), rebuild, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := decide(c.view)
+			if got.verb != c.want || got.code != c.code {
+				t.Errorf("decided verb %d, code %q (%s); want verb %d, code %q", got.verb, got.code, got.why, c.want, c.code)
+			}
+		})
+	}
+}
+
+func TestNotesAreWrittenOnce(t *testing.T) {
+	t.Parallel()
+	v := opened()
+	v.checks.Verdict = bot.CIMissing
+	first := decide(v)
+	v.batch.Message = first.why
+	if again := decide(v); again.verb != rest {
+		t.Errorf("the same note is written again: %+v", again)
+	}
+}

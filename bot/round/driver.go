@@ -1,0 +1,249 @@
+package round
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/batchbot/batchbot/bot"
+)
+
+// Config is what a Driver needs. Zero durations and functions have defaults.
+type Config struct {
+	Store       Store
+	Locks       Locks
+	Hosts       map[string]bot.Host // by configured name
+	Git         bot.Git
+	Logger      *slog.Logger
+	Poll        time.Duration // safety net between looks at all queues with work; default 15 s
+	Parallel    int           // queues worked on at once; default 4
+	NudgeOutbox func()        // called after each write that has something to say
+	NewToken    func() string // 8 hex digits; default random
+}
+
+// Driver works on the queues of this instance. Any number of instances may drive the same queues.
+type Driver struct {
+	Config
+	mu       sync.Mutex
+	due      map[int64]time.Time // queue → when to look; a nudge makes it now
+	failures map[int64]int       // consecutive failed ticks, for the back-off
+	wake     chan struct{}
+}
+
+// New returns a driver with the defaults filled in.
+func New(c Config) *Driver {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Poll <= 0 {
+		c.Poll = 15 * time.Second
+	}
+	if c.Parallel <= 0 {
+		c.Parallel = 4
+	}
+	if c.NudgeOutbox == nil {
+		c.NudgeOutbox = func() {}
+	}
+	if c.NewToken == nil {
+		c.NewToken = randomToken
+	}
+	return &Driver{Config: c, due: make(map[int64]time.Time), failures: make(map[int64]int), wake: make(chan struct{}, 1)}
+}
+
+// Nudge asks for a look at a queue soon. It never blocks.
+func (d *Driver) Nudge(queueID int64) {
+	d.schedule(queueID, time.Now())
+}
+
+func (d *Driver) schedule(queueID int64, at time.Time) {
+	d.mu.Lock()
+	if old, ok := d.due[queueID]; !ok || at.Before(old) {
+		d.due[queueID] = at
+	}
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Result says what one tick of a queue did.
+type Result struct {
+	Did   string        // for logs: what was done or why nothing was
+	Again bool          // something changed: look again at once
+	After time.Duration // with Again false: look again after this long; 0 = at the next poll
+	Batch int64         // the batch worked on, 0 = none
+}
+
+// Run looks at queues until ctx ends, and returns nil then. A tick that is under way when ctx ends is abandoned between its steps; the rows say
+// where it stood.
+func (d *Driver) Run(ctx context.Context) error {
+	var ticks sync.WaitGroup
+	defer ticks.Wait()
+	slots := make(chan struct{}, d.Parallel)
+	running := make(map[int64]bool)
+	finished := make(chan int64)
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	next := time.NewTimer(time.Hour)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			go func() { // the ticks report to nobody any more
+				for range finished {
+				}
+			}()
+			ticks.Wait()
+			close(finished)
+			return nil
+		case <-poll.C:
+			d.pollQueues(ctx)
+			poll.Reset(d.Poll)
+		case <-d.wake:
+		case <-next.C:
+		case id := <-finished:
+			delete(running, id)
+		}
+		due, soonest := d.takeDue(running)
+		for _, id := range due {
+			running[id] = true
+			ticks.Go(func() {
+				slots <- struct{}{}
+				d.drive(ctx, id)
+				<-slots
+				finished <- id
+			})
+		}
+		next.Reset(soonest)
+	}
+}
+
+// pollQueues makes every queue with work due.
+func (d *Driver) pollQueues(ctx context.Context) {
+	ids, err := d.Store.QueuesWithWork(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			d.Logger.Error("listing queues with work", "error", err)
+		}
+		return
+	}
+	now := time.Now()
+	for _, id := range ids {
+		d.mu.Lock()
+		at, scheduled := d.due[id]
+		failing := d.failures[id] > 0
+		d.mu.Unlock()
+		if scheduled && failing && at.After(now) {
+			continue // backing off
+		}
+		d.schedule(id, now)
+	}
+}
+
+// takeDue removes and returns the queues due now that are not running, and how long until the next one.
+func (d *Driver) takeDue(running map[int64]bool) (due []int64, soonest time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	soonest = time.Hour
+	for id, at := range d.due {
+		switch wait := at.Sub(now); {
+		case running[id]: // stays due; looked at again when the tick ends
+		case wait <= 0:
+			due = append(due, id)
+			delete(d.due, id)
+		default:
+			soonest = min(soonest, wait)
+		}
+	}
+	return due, soonest
+}
+
+// drive ticks one queue until there is nothing more to do now.
+func (d *Driver) drive(ctx context.Context, queueID int64) {
+	for ctx.Err() == nil {
+		result, err := d.RunOnce(ctx, queueID)
+		if ctx.Err() != nil {
+			return
+		}
+		log := d.Logger.With("queue", queueID)
+		if result.Batch != 0 {
+			log = log.With("batch", result.Batch)
+		}
+		if err != nil {
+			d.schedule(queueID, time.Now().Add(d.backOff(queueID, err)))
+			log.Warn("tick failed", "did", result.Did, "error", err)
+			return
+		}
+		d.mu.Lock()
+		delete(d.failures, queueID)
+		d.mu.Unlock()
+		if !result.Again {
+			log.Debug("tick", "did", result.Did, "after", result.After)
+			if result.After > 0 {
+				d.schedule(queueID, time.Now().Add(result.After))
+			}
+			return
+		}
+		log.Info("tick", "did", result.Did)
+	}
+}
+
+// backOff says how long to leave a queue alone after a failed tick: what the host asked for, else doubling from one second to five minutes.
+func (d *Driver) backOff(queueID int64, err error) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := min(d.failures[queueID], 10)
+	d.failures[queueID]++
+	wait := min(time.Second<<n, 5*time.Minute)
+	var limited *bot.RateLimitedError
+	if errors.As(err, &limited) {
+		wait = max(wait, limited.RetryAfter)
+	}
+	return wait
+}
+
+// RunOnce does one tick of a queue: look, decide, do one thing.
+func (d *Driver) RunOnce(ctx context.Context, queueID int64) (Result, error) {
+	release, held, err := d.Locks.TryLock(ctx, "queue/"+strconv.FormatInt(queueID, 10))
+	if err != nil {
+		return Result{Did: "lock"}, err
+	}
+	if !held {
+		return Result{Did: "another instance is at it", After: d.Poll}, nil
+	}
+	defer release()
+
+	t, err := d.look(ctx, queueID)
+	if err == nil {
+		var result Result
+		result, err = d.act(ctx, t, decide(t.view))
+		result.Batch = t.batch.ID
+		if err == nil {
+			return result, nil
+		}
+	}
+	if reason, gone := unreachable(err); gone && t.queue.ID != 0 {
+		if err := d.Store.ParkQueue(ctx, queueID, reason); err != nil {
+			return Result{Did: "park"}, err
+		}
+		d.NudgeOutbox()
+		return Result{Did: "parked: " + reason, Batch: t.batch.ID}, nil
+	}
+	return Result{Did: "look or act", Batch: t.batch.ID}, err
+}
+
+// unreachable tells errors that no retry mends from those that pass.
+func unreachable(err error) (reason string, gone bool) {
+	switch {
+	case errors.Is(err, bot.ErrGone):
+		return "the repository is archived, deleted or no longer open to this app; install the app again, then resume the queue", true
+	case errors.Is(err, errTargetGone):
+		return "the target branch is gone; restore it, then resume the queue", true
+	}
+	return "", false
+}

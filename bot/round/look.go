@@ -1,0 +1,228 @@
+package round
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/plan"
+)
+
+// view is all that a decision rests on. What a phase does not need is left zero.
+type view struct {
+	queue   bot.Queue
+	waiting plan.Waiting // slot free
+
+	active  bool
+	batch   bot.Batch
+	members []bot.Operation
+
+	mr         bot.MRSnapshot // batch MR; State 0: there is none yet
+	branchTip  string         // BUILT: where the batch branch stands on the host; empty: absent
+	targetTip  string         // OPENED, LANDING
+	headKnown  bool           // the batch MR's head is one recorded for this batch
+	headLanded bool           // the target contains the batch head
+	checks     bot.CIJudgement
+
+	looked bool       // the members were read again just now
+	moves  []bot.Move // what that look says must change first
+}
+
+// tick is a view with the means to act on it.
+type tick struct {
+	view
+	repo bot.Repository
+	host bot.Host
+}
+
+// errTargetGone says the queue's target branch does not exist any more.
+var errTargetGone = errors.New("the target branch does not exist on the host")
+
+// look reads the rows of a queue and, as far as the batch's phase needs it, the host.
+func (d *Driver) look(ctx context.Context, queueID int64) (t tick, err error) {
+	t.queue, t.repo, err = d.Store.ReadQueue(ctx, queueID)
+	if err != nil {
+		return t, fmt.Errorf("reading queue %d: %w", queueID, err)
+	}
+	host, ok := d.Hosts[t.repo.Host]
+	if !ok {
+		return t, fmt.Errorf("queue %d belongs to host %q, which is not configured: add it to hosts, or end the queue's repository", queueID, t.repo.Host)
+	}
+	t.host = host
+	t.batch, t.members, t.active, err = d.Store.ActiveBatch(ctx, queueID)
+	if err != nil {
+		return t, fmt.Errorf("reading the active batch of queue %d: %w", queueID, err)
+	}
+	if !t.active {
+		t.waiting, err = d.Store.Waiting(ctx, queueID)
+		if err != nil {
+			return t, fmt.Errorf("reading what waits in queue %d: %w", queueID, err)
+		}
+		return t, nil
+	}
+	switch {
+	case t.batch.Code.Fails() && t.batch.Status == bot.BatchRunning:
+		return t, nil // the failure is decided; settlement reads what it needs
+	case t.batch.Status == bot.BatchBlocked:
+		return t, d.lookBlocked(ctx, &t)
+	case t.batch.Phase == bot.PhaseBuilt && len(t.members) > 0:
+		t.branchTip, err = t.host.ReadBranch(ctx, t.repo, t.batch.Branch(t.queue.Target))
+		if err != nil && !errors.Is(err, bot.ErrNotFound) {
+			return t, fmt.Errorf("reading the branch of batch %d: %w", t.batch.ID, err)
+		}
+		return t, nil
+	case t.batch.Phase == bot.PhaseOpened, t.batch.Phase == bot.PhaseLanding:
+		return t, d.lookOpened(ctx, &t)
+	}
+	return t, nil
+}
+
+// lookOpened reads the batch MR, the target and, while CI is awaited, the checks.
+func (d *Driver) lookOpened(ctx context.Context, t *tick) error {
+	if err := d.lookMR(ctx, t); err != nil {
+		return err
+	}
+	if t.mr.State == bot.MRMerged {
+		return nil
+	}
+	if err := d.lookTarget(ctx, t); err != nil {
+		return err
+	}
+	// Whether the head landed matters only when the MR is shut or the target is not where the batch was built.
+	if t.mr.State == bot.MRClosed || t.targetTip != t.batch.BaseSHA {
+		if err := d.lookLanded(ctx, t); err != nil {
+			return err
+		}
+	}
+	if t.batch.Phase == bot.PhaseOpened && t.mr.State == bot.MROpen && t.mr.HeadSHA == t.batch.HeadSHA && t.targetTip == t.batch.BaseSHA {
+		return d.lookChecks(ctx, t)
+	}
+	return nil
+}
+
+// lookBlocked reads what may have resolved a blocked batch.
+func (d *Driver) lookBlocked(ctx context.Context, t *tick) error {
+	if t.batch.MRNumber == 0 {
+		tip, err := t.host.ReadBranch(ctx, t.repo, t.batch.Branch(t.queue.Target))
+		if err != nil && !errors.Is(err, bot.ErrNotFound) {
+			return fmt.Errorf("reading the branch of batch %d: %w", t.batch.ID, err)
+		}
+		t.branchTip = tip
+		return nil
+	}
+	if err := d.lookMR(ctx, t); err != nil {
+		return err
+	}
+	if t.mr.State != bot.MRClosed {
+		return nil
+	}
+	return d.lookLanded(ctx, t)
+}
+
+func (d *Driver) lookMR(ctx context.Context, t *tick) (err error) {
+	t.mr, err = t.host.ReadMR(ctx, t.repo, t.batch.MRNumber)
+	if err != nil {
+		return fmt.Errorf("reading the MR !%d of batch %d: %w", t.batch.MRNumber, t.batch.ID, err)
+	}
+	heads, err := d.Store.RecordedHeads(ctx, t.batch.ID)
+	if err != nil {
+		return fmt.Errorf("reading the heads of batch %d: %w", t.batch.ID, err)
+	}
+	t.headKnown = slices.Contains(heads, t.mr.HeadSHA)
+	return nil
+}
+
+func (d *Driver) lookTarget(ctx context.Context, t *tick) (err error) {
+	t.targetTip, err = t.host.ReadBranch(ctx, t.repo, t.queue.Target)
+	if errors.Is(err, bot.ErrNotFound) {
+		return fmt.Errorf("%s: %w", t.queue.Target, errTargetGone)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the target %s: %w", t.queue.Target, err)
+	}
+	return nil
+}
+
+// lookLanded asks git whether the target contains the batch head.
+func (d *Driver) lookLanded(ctx context.Context, t *tick) error {
+	found, err := d.inspect(ctx, *t, bot.InspectSpec{Target: t.queue.Target, Heads: []string{t.batch.HeadSHA}})
+	if err != nil {
+		return err
+	}
+	t.headLanded = found.Contained[t.batch.HeadSHA]
+	return nil
+}
+
+func (d *Driver) lookChecks(ctx context.Context, t *tick) error {
+	report, err := t.host.ReadChecks(ctx, t.repo, t.batch.HeadSHA, t.queue.Target)
+	if err != nil {
+		return fmt.Errorf("reading the checks of batch %d: %w", t.batch.ID, err)
+	}
+	quiet, err := d.Store.ObserveChecks(ctx, t.batch.ID, report.Fingerprint())
+	if err != nil {
+		return fmt.Errorf("noting the checks of batch %d: %w", t.batch.ID, err)
+	}
+	t.batch.ChecksQuiet = quiet
+	t.checks = bot.JudgeChecks(t.queue.Settings.Checks, report, t.batch.PhaseAge, quiet)
+	return nil
+}
+
+// lookMembers reads every member again, a few at a time: open, head, target, draft, approval. It fills moves with what must change before the
+// batch may land.
+func (d *Driver) lookMembers(ctx context.Context, t *tick) error {
+	var (
+		wg    sync.WaitGroup
+		slots = make(chan struct{}, 8)
+		moves = make([]*bot.Move, len(t.members))
+		errs  = make([]error, len(t.members))
+	)
+	for i, member := range t.members {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			mr, err := t.host.ReadMR(ctx, t.repo, member.Number)
+			if errors.Is(err, bot.ErrNotFound) {
+				mr, err = bot.MRSnapshot{Number: member.Number, State: bot.MRClosed}, nil
+			}
+			if err != nil {
+				errs[i] = fmt.Errorf("reading member !%d: %w", member.Number, err)
+				return
+			}
+			approvals, err := t.host.ReadApprovals(ctx, t.repo, member.Number)
+			if err != nil && !errors.Is(err, bot.ErrNotFound) {
+				errs[i] = fmt.Errorf("reading the approvals of member !%d: %w", member.Number, err)
+				return
+			}
+			verdict := bot.JudgeApproval(t.queue.Settings.Approvals, mr.Author, mr.HeadSHA, approvals)
+			if move, needed := bot.Reconcile(member, mr, verdict, &t.batch); needed {
+				moves[i] = &move
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, m := range moves {
+		if m != nil {
+			t.moves = append(t.moves, *m)
+		}
+	}
+	t.looked = true
+	return nil
+}
+
+func (d *Driver) inspect(ctx context.Context, t tick, question bot.InspectSpec) (bot.Inspection, error) {
+	remote, err := t.host.GitRemote(ctx, t.repo)
+	if err != nil {
+		return bot.Inspection{}, fmt.Errorf("getting git access to %s: %w", t.repo.Path, err)
+	}
+	found, err := d.Git.Inspect(ctx, remote, question)
+	if err != nil {
+		return bot.Inspection{}, fmt.Errorf("inspecting %s of %s: %w", question.Target, t.repo.Path, err)
+	}
+	return found, nil
+}

@@ -1,0 +1,179 @@
+package round
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/plan"
+)
+
+// settleLanded settles a batch whose MR reads merged or whose head the target contains. What became of each member is read from
+// the target, not assumed: a pinned head that is an ancestor is MERGED, any other rides again. The landed tree is compared with
+// the tested one in the same breath, so that the queue starts nothing before a difference is on record.
+func (d *Driver) settleLanded(ctx context.Context, t tick) (Result, error) {
+	if t.mr.State != bot.MRMerged && t.batch.MRNumber != 0 {
+		mr, err := t.host.ReadMR(ctx, t.repo, t.batch.MRNumber)
+		if err != nil {
+			return Result{}, fmt.Errorf("reading the MR !%d of batch %d: %w", t.batch.MRNumber, t.batch.ID, err)
+		}
+		t.mr = mr
+	}
+	question := bot.InspectSpec{Target: t.queue.Target, Heads: []string{t.batch.HeadSHA}, Trees: []string{t.batch.HeadSHA}}
+	for _, m := range t.members {
+		question.Heads = append(question.Heads, m.HeadSHA)
+	}
+	landed := t.batch.HeadSHA
+	if t.mr.State == bot.MRMerged && t.mr.MergeSHA != "" {
+		landed = t.mr.MergeSHA
+		question.Heads = append(question.Heads, landed)
+		question.Trees = append(question.Trees, landed)
+	}
+	found, err := d.inspect(ctx, t, question)
+	if err != nil {
+		return Result{}, err
+	}
+	if !found.Contained[landed] {
+		return Result{}, fmt.Errorf("batch %d reads merged as %s, but %s as fetched does not contain it yet", t.batch.ID, bot.ShortSHA(landed), t.queue.Target)
+	}
+	s := bot.Settlement{
+		Guard:        t.batch.Guard(),
+		Status:       bot.BatchSucceeded,
+		Code:         bot.CodeLanded,
+		LandedSHA:    landed,
+		CIConclusion: t.batch.CIConclusion,
+		DeleteBranch: true,
+	}
+	if tree, ok := found.Trees[landed]; !ok || tree != found.Trees[t.batch.HeadSHA] {
+		s.LandedDiffers, s.Code = true, bot.CodeLandedDiffers
+		s.Message = "what landed as " + bot.ShortSHA(landed) + " is not what was tested as " + bot.ShortSHA(t.batch.HeadSHA) + ": somebody pushed to the target in the last instant, or the batch MR was not merged with a merge commit"
+		d.Logger.Error("landed tree differs from the tested tree", "repo", t.repo.Path, "batch", t.batch.ID, "landed", landed, "tested", t.batch.HeadSHA)
+	}
+	for _, m := range t.members {
+		o := bot.MemberOutcome{OperationID: m.ID, To: bot.OperationMerged, Reason: bot.ReasonLanded, Detail: landed}
+		if !found.Contained[m.HeadSHA] {
+			o = bot.MemberOutcome{OperationID: m.ID, To: bot.OperationWaiting, Reason: bot.ReasonBatchFailed, Detail: "its commits are not in " + t.queue.Target}
+		}
+		s.Members = append(s.Members, o)
+	}
+	return d.settle(ctx, t, s)
+}
+
+// settleFailed settles a batch whose failing code is written: close its MR if that is still open, then read again; merged wins over whatever
+// was decided before.
+func (d *Driver) settleFailed(ctx context.Context, t tick) (Result, error) {
+	number, err := d.findMR(ctx, t)
+	if err != nil {
+		return Result{}, err
+	}
+	if number != 0 {
+		t.batch.MRNumber = number
+		mr, err := d.closeMR(ctx, t, number)
+		if err != nil {
+			return d.cannotSettle(ctx, t, err)
+		}
+		t.mr = mr
+		if mr.State == bot.MRMerged {
+			return d.settleLanded(ctx, t)
+		}
+		if err := d.lookLanded(ctx, &t); err != nil {
+			return d.cannotSettle(ctx, t, err)
+		}
+		if t.headLanded {
+			return d.settleLanded(ctx, t)
+		}
+	}
+	s := bot.Settlement{
+		Guard:        t.batch.Guard(),
+		Status:       bot.BatchFailed,
+		Code:         t.batch.Code,
+		Message:      t.batch.Message,
+		CIConclusion: t.batch.CIConclusion,
+		DeleteBranch: true,
+	}
+	if s.Code.Parks() {
+		s.ParkQueue = string(s.Code) + ": " + s.Message
+	}
+	red := plan.Red{Cohort: t.batch.Cohort}
+	reason := bot.ReasonBatchFailed
+	if s.Code == bot.CodeCIRed || s.Code == bot.CodeCITimeout {
+		red = plan.AfterRed(t.batch, len(t.members))
+		reason = bot.ReasonSuspect
+		s.FreeCohort = red.FreeCohort
+	}
+	for _, m := range t.members {
+		o := bot.MemberOutcome{OperationID: m.ID, To: bot.OperationWaiting, Reason: reason, Cohort: red.Cohort}
+		if red.Fail {
+			o = bot.MemberOutcome{OperationID: m.ID, To: bot.OperationFailed, Reason: bot.ReasonCIRed, Detail: t.batch.Message, Notify: true}
+		}
+		s.Members = append(s.Members, o)
+	}
+	return d.settle(ctx, t, s)
+}
+
+// findMR returns the number of the batch MR. A crash between opening it and recording its number leaves one that only its branch
+// tells.
+func (d *Driver) findMR(ctx context.Context, t tick) (int, error) {
+	if t.batch.MRNumber != 0 || t.batch.Build == 0 {
+		return t.batch.MRNumber, nil
+	}
+	found, err := t.host.FindMRs(ctx, t.repo, t.batch.Branch(t.queue.Target))
+	if err != nil {
+		return 0, fmt.Errorf("looking for the MR of batch %d: %w", t.batch.ID, err)
+	}
+	if len(found) == 0 {
+		return 0, nil
+	}
+	return found[0].Number, nil
+}
+
+// closeMR closes the batch MR unless it is shut, and reads what became of it.
+func (d *Driver) closeMR(ctx context.Context, t tick, number int) (bot.MRSnapshot, error) {
+	mr, err := t.host.ReadMR(ctx, t.repo, number)
+	if err != nil {
+		return mr, fmt.Errorf("reading the MR !%d of batch %d: %w", number, t.batch.ID, err)
+	}
+	if mr.State != bot.MROpen {
+		return mr, nil
+	}
+	if err := t.host.CloseMR(ctx, t.repo, number); err != nil {
+		return mr, fmt.Errorf("closing the MR !%d of batch %d: %w", number, t.batch.ID, err)
+	}
+	mr, err = t.host.ReadMR(ctx, t.repo, number)
+	if err != nil {
+		return mr, fmt.Errorf("reading the MR !%d of batch %d after closing it: %w", number, t.batch.ID, err)
+	}
+	if mr.State == bot.MROpen {
+		return mr, fmt.Errorf("the MR !%d of batch %d still reads open after it was closed", number, t.batch.ID)
+	}
+	return mr, nil
+}
+
+// cannotSettle keeps a batch RUNNING while the host does not say what became of its MR, and past its deadline asks for a person:
+// the slot stays occupied, so nothing can land twice.
+func (d *Driver) cannotSettle(ctx context.Context, t tick, cause error) (Result, error) {
+	if !t.batch.Overdue {
+		return Result{}, cause
+	}
+	result, err := d.change(ctx, t, "blocked: cannot tell what became of the batch MR", bot.BatchChange{
+		Status: bot.BatchBlocked, Code: bot.CodeHostGone, Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion,
+		Message: "the host does not say what became of the batch MR after " + string(t.batch.Code) + "; close or merge it by hand",
+	}, false)
+	if err != nil {
+		return result, fmt.Errorf("%w (while: %w)", err, cause)
+	}
+	return result, nil
+}
+
+func (d *Driver) settle(ctx context.Context, t tick, s bot.Settlement) (Result, error) {
+	ok, err := d.Store.Settle(ctx, s)
+	if err != nil {
+		return Result{}, fmt.Errorf("settling batch %d: %w", t.batch.ID, err)
+	}
+	if !ok {
+		return stale, nil
+	}
+	d.NudgeOutbox()
+	d.Logger.Info("settled", "queue", t.queue.ID, "repo", t.repo.Path, "batch", t.batch.ID, "status", s.Status.String(), "code", string(s.Code), "members", len(s.Members))
+	return Result{Did: "settled " + s.Status.String() + " " + string(s.Code), Again: true}, nil
+}
