@@ -7,7 +7,9 @@ import (
 
 func TestJudgeChecks(t *testing.T) {
 	t.Parallel()
-	check := func(name, source string, state CheckState) Check { return Check{Name: name, Source: source, State: state} }
+	check := func(name, source string, state CheckState) Check {
+		return Check{Name: name, Source: source, State: state}
+	}
 	seen := DefaultQueueSettings("main").Checks
 	listed := seen
 	listed.Required = []string{"build", "test"}
