@@ -1,0 +1,179 @@
+package config
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-playground/validator/v10"
+
+	"github.com/batchbot/batchbot/bot"
+)
+
+// label is a name that is safe in file names, lock names, URLs and environment variables.
+var label = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// rules builds the validator once: it caches what it learns about the structs.
+var rules = sync.OnceValue(func() *validator.Validate {
+	v := validator.New(validator.WithRequiredStructEnabled())
+	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
+	for tag, holds := range map[string]func(string) bool{
+		"label":  label.MatchString,
+		"listen": isListenAddress,
+		"weburl": isWebURL,
+	} {
+		if err := v.RegisterValidation(tag, func(f validator.FieldLevel) bool { return holds(f.Field().String()) }); err != nil {
+			panic(err) // only an empty tag or a nil function is refused
+		}
+	}
+	v.RegisterStructValidation(databaseRules, Database{})
+	v.RegisterStructValidation(hostRules, Host{})
+	return v
+})
+
+func isListenAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	n, err := strconv.Atoi(port)
+	return err == nil && n >= 0 && n <= 65535
+}
+
+func isWebURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
+// databaseRules checks what depends on the driver.
+func databaseRules(sl validator.StructLevel) {
+	d := sl.Current().Interface().(Database)
+	switch d.Driver {
+	case SQLite:
+		if d.DSN != "" {
+			sl.ReportError(d.DSN, "dsn", "DSN", "only", MySQL)
+		}
+		if d.DSNFile != "" {
+			sl.ReportError(d.DSNFile, "dsn_file", "DSNFile", "only", MySQL)
+		}
+	case MySQL:
+		if d.Path != "" {
+			sl.ReportError(d.Path, "path", "Path", "only", SQLite)
+		}
+		if (d.DSN == "") == (d.DSNFile == "") {
+			sl.ReportError(d.DSN, "dsn", "DSN", "exactly_one", "dsn or dsn_file")
+		}
+	}
+}
+
+// hostRules checks the credentials: one way to act on the host, and one or two secrets that webhooks are signed with.
+func hostRules(sl validator.StructLevel) {
+	h := sl.Current().Interface().(Host)
+	ways := 0
+	for _, given := range []bool{h.App.Given(), h.Token != "", h.TokenFile != ""} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		sl.ReportError(h.Token, "token", "Token", "exactly_one", "app, token or token_file")
+	}
+	if h.App.Given() {
+		if h.App.ID == 0 {
+			sl.ReportError(h.App.ID, "app.id", "ID", "app_id", "")
+		}
+		if (h.App.PrivateKey == "") == (h.App.PrivateKeyFile == "") {
+			sl.ReportError(h.App.PrivateKey, "app.private_key_file", "PrivateKeyFile", "exactly_one", "private_key or private_key_file")
+		}
+	}
+	if n := len(h.WebhookSecrets) + len(h.WebhookSecretFiles); n < 1 || n > 2 {
+		sl.ReportError(n, "webhook_secret_files", "WebhookSecretFiles", "webhook_secrets", strconv.Itoa(n))
+	}
+}
+
+func (l *loader) validate(s *Settings) {
+	err := rules().Struct(s)
+	var found validator.ValidationErrors
+	if err != nil && !errors.As(err, &found) {
+		l.mistakes.add("%s: %v", l.file, err)
+	}
+	for _, f := range found {
+		_, path, _ := strings.Cut(f.Namespace(), ".")
+		l.say(path, "%s", describe(f))
+	}
+}
+
+// describe says what is wrong with one setting and what to do.
+func describe(f validator.FieldError) string {
+	value := printable(f)
+	switch f.Tag() {
+	case "required":
+		return "is missing: give it a value"
+	case "unique":
+		return "two of them are named " + quoted(twin(f.Value())) + ": names are how rows refer to a host, give each its own"
+	case "label":
+		if value == `""` {
+			return "is missing: give it a short name of lower-case letters, digits and hyphens"
+		}
+		return value + " is not a name: 1 to 32 lower-case letters, digits and hyphens, beginning with a letter"
+	case "listen":
+		return value + " is not an address to listen on: write host:port, such as 127.0.0.1:8080"
+	case "weburl":
+		return value + " is not a plain web address: write https://name or https://name/path, without user, password, query or fragment"
+	case "oneof":
+		return value + " is not possible: write " + oneOf(strings.Fields(f.Param()))
+	case "min":
+		if f.Kind() == reflect.Slice {
+			return "is missing: at least one is needed, see batchbot.example.yml"
+		}
+		return value + " is too small: at least " + f.Param()
+	case "max":
+		return value + " is too large: at most " + f.Param()
+	case "gtefield":
+		return value + " is less than " + strings.ToLower(f.Param()) + ": make it as long or longer"
+	case "only":
+		return "belongs to driver: " + f.Param() + ": remove it or change database.driver"
+	case "exactly_one":
+		return "exactly one is needed of " + f.Param()
+	case "app_id":
+		return "is missing: the number GitHub shows as App ID on the App's settings page"
+	case "webhook_secrets":
+		return f.Param() + " secrets are given: name one, or two while a new one is rolled out, in webhook_secrets or webhook_secret_files"
+	}
+	return value + " breaks the rule " + f.Tag()
+}
+
+// printable shows a setting unless it is, or may hold, a secret.
+func printable(f validator.FieldError) string {
+	switch v := f.Value().(type) {
+	case bot.Secret:
+		return "the value"
+	case time.Duration:
+		return v.String()
+	case string:
+		if f.Tag() == "weburl" && strings.Contains(v, "@") {
+			return "the value"
+		}
+		return quoted(v)
+	}
+	return show(f.Value())
+}
+
+// twin finds a host name given twice.
+func twin(value any) string {
+	hosts, _ := value.([]Host)
+	seen := make(map[string]bool)
+	for _, h := range hosts {
+		if seen[h.Name] {
+			return h.Name
+		}
+		seen[h.Name] = true
+	}
+	return ""
+}
