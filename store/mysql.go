@@ -1,0 +1,154 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// mysqlConfig reads a DSN and sets what correctness rests on, whatever the DSN says. The isolation level is not here: every
+// transaction names it, and the variable's name differs between servers. Errors never quote the DSN, it holds a password.
+func mysqlConfig(dsn string) (*mysql.Config, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, errors.New("the database DSN cannot be read: it must look like USER:PASSWORD@tcp(HOST:3306)/DATABASE")
+	}
+	if cfg.DBName == "" {
+		return nil, fmt.Errorf("the database DSN for %s names no database: it must look like USER:PASSWORD@tcp(HOST:3306)/DATABASE", cfg.Addr)
+	}
+	cfg.ParseTime, cfg.Loc = true, time.UTC
+	cfg.ClientFoundRows = true   // a guarded write that sets what is there already has met its row
+	cfg.InterpolateParams = true // half the round trips, no limit of 65,535 placeholders
+	cfg.MultiStatements = false
+	cfg.RejectReadOnly = true // behind a fail-over address: drop connections to a server that became a replica
+	cfg.Logger = &mysql.NopLogger{}
+	if err := cfg.Apply(mysql.TimeTruncate(time.Microsecond), mysql.Charset("utf8mb4", "utf8mb4_bin")); err != nil {
+		return nil, fmt.Errorf("database settings: %w", err)
+	}
+	if cfg.Params == nil {
+		cfg.Params = make(map[string]string)
+	}
+	cfg.Params["time_zone"] = "'+00:00'"
+	cfg.Params["sql_mode"] = "'TRADITIONAL'"
+	if cfg.Params["innodb_lock_wait_timeout"] == "" {
+		cfg.Params["innodb_lock_wait_timeout"] = "5" // seconds; the server's default of 50 outlives every caller
+	}
+	for _, t := range []struct {
+		setting *time.Duration
+		value   time.Duration
+	}{{&cfg.Timeout, 5 * time.Second}, {&cfg.ReadTimeout, 30 * time.Second}, {&cfg.WriteTimeout, 30 * time.Second}} {
+		if *t.setting == 0 {
+			*t.setting = t.value
+		}
+	}
+	return cfg, nil
+}
+
+func openMySQL(ctx context.Context, o Options) (*Store, error) {
+	cfg, err := mysqlConfig(o.DSN)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("database settings for %s/%s: %w", cfg.Addr, cfg.DBName, err)
+	}
+	db := sql.OpenDB(connector)
+	conns := o.MaxConns
+	if conns <= 0 {
+		conns = 16
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	db.SetConnMaxLifetime(time.Hour)
+	place := fmt.Sprintf("mysql %s/%s", cfg.Addr, cfg.DBName)
+	if err := checkServer(ctx, db, place, o.Patience); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	s := &Store{dialect: mysqlDialect, writer: db, reader: db, place: place, locks: newLockTable(o.Env, db)}
+	s.migrate = func(ctx context.Context) error { return migrateMySQL(ctx, cfg) }
+	return s, nil
+}
+
+// checkServer waits for the server and refuses one that cannot keep the invariants.
+func checkServer(ctx context.Context, db *sql.DB, place string, patience time.Duration) error {
+	var version string
+	err := untilReachable(ctx, patience, func(ctx context.Context) (bool, error) {
+		err := db.QueryRowContext(ctx, `SELECT VERSION()`).Scan(&version)
+		answered, _ := errors.AsType[*mysql.MySQLError](err)
+		return answered != nil && answered.Number != 1040, err // too many connections passes by itself
+	})
+	if answered, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return fmt.Errorf("database %s refuses: %s: check the user, the password and that the database exists", place, answered.Message)
+	}
+	if err != nil {
+		reason := "no answer within " + patience.String()
+		if e, ok := errors.AsType[*net.OpError](err); ok {
+			reason = e.Err.Error()
+		}
+		return fmt.Errorf("database %s cannot be reached (%s): check that the server runs and that host and port in the DSN are right", place, reason)
+	}
+	if err := checkVersion(version); err != nil {
+		return fmt.Errorf("database %s %w", place, err)
+	}
+	return nil
+}
+
+// checkVersion refuses servers without SKIP LOCKED, which came with MySQL 8.0 and MariaDB 10.6.
+func checkVersion(version string) error {
+	name, number, major, minor := "MySQL", version, 8, 0
+	if strings.Contains(version, "MariaDB") {
+		// Old clients expect 5.x, so MariaDB may put "5.5.5-" before its version.
+		name, number, major, minor = "MariaDB", strings.TrimPrefix(version, "5.5.5-"), 10, 6
+	}
+	parts := strings.SplitN(number, ".", 3)
+	if len(parts) < 2 {
+		return fmt.Errorf("says it is version %q, which is unknown", version)
+	}
+	a, errA := strconv.Atoi(parts[0])
+	b, errB := strconv.Atoi(strings.TrimRight(parts[1], "abcdefghijklmnopqrstuvwxyz-"))
+	if errA != nil || errB != nil {
+		return fmt.Errorf("says it is version %q, which is unknown", version)
+	}
+	if a < major || (a == major && b < minor) {
+		return fmt.Errorf("is %s %d.%d, which cannot skip locked rows: use MySQL 8.0 or MariaDB 10.6 or newer", name, a, b)
+	}
+	return nil
+}
+
+// migrateMySQL runs on a connection pool of its own, since a migration may take longer than any statement may otherwise, and under an
+// advisory lock, since MySQL commits every table definition at once.
+func migrateMySQL(ctx context.Context, cfg *mysql.Config) error {
+	cfg = cfg.Clone()
+	cfg.ReadTimeout, cfg.WriteTimeout = 0, 0
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer func() { _ = db.Close() }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	name := lockName(cfg.DBName, "migrate")
+	var held sql.NullInt64
+	if err := conn.QueryRowContext(ctx, `SELECT GET_LOCK(?, 120)`, name).Scan(&held); err != nil {
+		return fmt.Errorf("wait for another migration: %w", err)
+	}
+	if held.Int64 != 1 {
+		return errors.New("another instance has been migrating for 2 minutes")
+	}
+	// Closing the pool ends the session and with it the lock.
+	return migrateWith(ctx, db, mysqlDialect)
+}
