@@ -1,0 +1,124 @@
+package message
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/batchbot/batchbot/bot"
+)
+
+// MRText is the title (plain) and description (Markdown) of a merge request.
+type MRText struct {
+	Title string
+	Body  string
+}
+
+// BatchMR is the text of the batch MR: the members in batch order. The description begins with BatchMarker. url is a host's MRURL.
+func BatchMR(batch bot.Batch, queue bot.Queue, repo bot.Repository, members []bot.Operation, url func(repo bot.Repository, number int) string) MRText {
+	links := LinksOf(repo, url)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\nThese merge requests are tested together and land in %s as one.\n\n", BatchMarker(batch), code(queue.Target))
+	b.WriteString("| merge request | author | pinned commit |\n|---|---|---|\n")
+	for _, op := range members {
+		fmt.Fprintf(&b, "| %s %s | %s | %s |\n", links.mr(op.Number), inline(op.Title, titleLimit), author(op.Author), code(bot.ShortSHA(op.HeadSHA)))
+	}
+	b.WriteString("\nThe branch is built anew whenever a member leaves or the target moves: do not push to it. ")
+	b.WriteString("Closing this merge request ends the batch and parks the queue; its members wait again.\n")
+	return MRText{
+		Title: fmt.Sprintf("Batch %d into %s: %s", batch.ID, Plain(queue.Target, nameLimit), plural(len(members), "merge request")),
+		Body:  b.String(),
+	}
+}
+
+// MergeCommit is the message of the commit that lands a batch. Both parts are plain.
+func MergeCommit(batch bot.Batch, members []bot.Operation) (title, body string) {
+	const most = 10
+	numbers := make([]string, 0, most+1)
+	var b strings.Builder
+	for i, op := range members {
+		switch {
+		case i < most:
+			numbers = append(numbers, fmt.Sprintf("#%d", op.Number))
+		case i == most:
+			numbers = append(numbers, fmt.Sprintf("and %d more", len(members)-most))
+		}
+		fmt.Fprintf(&b, "#%d %s (by %s, at %s)\n", op.Number, Plain(op.Title, titleLimit), Plain(op.Author.Login, 60), bot.ShortSHA(op.HeadSHA))
+	}
+	fmt.Fprintf(&b, "\nBatch: %d-%s\n", batch.ID, batch.Token)
+	return fmt.Sprintf("Land batch %d: %s", batch.ID, strings.Join(numbers, ", ")), b.String()
+}
+
+// BatchReport is the comment on the batch MR that says what became of the batch and of each member. It begins with ReportMarker.
+func BatchReport(view bot.BatchView, links Links) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n**%s**", ReportMarker(view.Batch), headline(view))
+	if view.Batch.Message != "" {
+		fmt.Fprintf(&b, " %s", sentence(upper(detail(view.Batch.Message))))
+	}
+	b.WriteString("\n\n| merge request | author | commit | outcome |\n|---|---|---|---|\n")
+	for _, m := range view.Members {
+		op := m.Operation
+		fmt.Fprintf(&b, "| %s %s | %s | %s | %s |\n", links.mr(op.Number), inline(op.Title, titleLimit), author(op.Author),
+			code(bot.ShortSHA(m.HeadSHA)), outcome(m))
+	}
+	b.WriteString("\nCI: " + ciWords(view.Batch.CIConclusion))
+	if view.Batch.BaseSHA != "" && view.Batch.HeadSHA != "" {
+		fmt.Fprintf(&b, ". Built on %s, tested at %s", code(bot.ShortSHA(view.Batch.BaseSHA)), code(bot.ShortSHA(view.Batch.HeadSHA)))
+	}
+	b.WriteString(".\n")
+	return b.String()
+}
+
+func headline(view bot.BatchView) string {
+	b := view.Batch
+	name := fmt.Sprintf("Batch %d", b.ID)
+	switch {
+	case b.LandedDiffers:
+		return name + " landed in " + code(view.Queue.Target) + ", but what landed is not what was tested: somebody pushed at the same moment. Look at it now."
+	case b.Status == bot.BatchSucceeded && b.LandedSHA != "":
+		return name + " landed in " + code(view.Queue.Target) + " as " + code(bot.ShortSHA(b.LandedSHA)) + "."
+	case b.Status == bot.BatchSucceeded:
+		return name + " landed in " + code(view.Queue.Target) + "."
+	case b.Status == bot.BatchFailed:
+		if c := cause(b.Code); c != "" {
+			return name + " did not land: " + c + "."
+		}
+		return name + " did not land."
+	case b.Status == bot.BatchBlocked:
+		if c := cause(b.Code); c != "" {
+			return name + " is blocked and needs a person: " + c + "."
+		}
+		return name + " is blocked and needs a person."
+	}
+	return name + " is under way, " + strings.TrimPrefix(progress(b), "which ") + "."
+}
+
+// outcome says what became of one member of a batch.
+func outcome(m bot.BatchMember) string {
+	switch m.Event {
+	case bot.MemberLanded:
+		if m.Reason == bot.ReasonContained {
+			return "landed: the target branch contained it already"
+		}
+		return "landed"
+	case bot.MemberEvicted:
+		return "left, because " + why(m.Reason, m.Detail)
+	case bot.MemberReturned:
+		return "waits again, because " + why(m.Reason, m.Detail)
+	case bot.MemberFailed:
+		return "failed, because " + why(m.Reason, m.Detail)
+	}
+	return "rides"
+}
+
+func ciWords(conclusion string) string {
+	switch conclusion {
+	case "success":
+		return "passed"
+	case "failure":
+		return "failed"
+	case "none":
+		return "no check ran"
+	}
+	return "not decided"
+}
