@@ -1,0 +1,82 @@
+# `make help` lists what there is. Go, git and make are all that is needed;
+# everything fetched or built on the way stays in .cache/.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+STATIC  := CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)"
+
+# Arguments for `make demo`, e.g. ARGS='--once --json'.
+ARGS ?=
+# What `make test` tests, and how.
+PKG       ?= ./...
+RUN       ?=
+TESTFLAGS ?=
+TIMEOUT   ?= 15m
+# 1: the race detector must be on; 0: off; auto: on where a C compiler is present.
+RACE ?= auto
+
+LINT_VERSION := v2.15.0
+LINT         := .cache/bin/golangci-lint-$(LINT_VERSION)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Play the whole story on this machine; ARGS='--once' ends by itself
+	go run ./cmd/batchbot demo $(ARGS)
+
+.PHONY: build
+build: ## Build the static binary ./batchbot
+	$(STATIC) -o batchbot ./cmd/batchbot
+
+.PHONY: test
+test: ## Run all tests on SQLite and a real MySQL (PKG=./store RUN=TestX RACE=0|1)
+	@race=; cgo=$$(go env CGO_ENABLED); \
+	case "$(RACE):$$cgo" in \
+	  0:*) ;; \
+	  *:1) race=-race ;; \
+	  1:*) echo "make test: RACE=1 needs a C compiler that go can use (CGO_ENABLED=$$cgo)." \
+	         "On Debian: apt-get install gcc libc6-dev" >&2; exit 1 ;; \
+	esac; \
+	set -x; scripts/with-mysql.sh go test $$race -count=1 -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) $(PKG)
+
+.PHONY: lint
+lint: $(LINT) ## Check formatting, vet, the import directions and all other lint rules
+	@unformatted=$$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0 -r ls 2>/dev/null | xargs -r gofmt -l); \
+	  [ -z "$$unformatted" ] || { echo "gofmt would change:" $$unformatted >&2; exit 1; }
+	bash -n scripts/*.sh .ci/run
+	go mod tidy -diff
+	go vet ./...
+	GOLANGCI_LINT_CACHE="$(CURDIR)/.cache/golangci-lint" $(LINT) run ./...
+
+$(LINT):
+	@echo "building golangci-lint $(LINT_VERSION) (once per checkout, a few minutes)" >&2
+	@mkdir -p $(@D)
+	GOBIN="$(CURDIR)/$(@D)" GOFLAGS= CGO_ENABLED=0 go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	@mv $(@D)/golangci-lint $@
+
+.PHONY: readme-check
+readme-check: ## Replay the README's console blocks in a fresh clone
+	go run ./scripts/readmecheck
+
+.PHONY: release
+release: ## Build static linux binaries for amd64 and arm64 with checksums in dist/
+	rm -rf dist && mkdir dist
+	@for arch in amd64 arm64; do \
+	  echo "linux/$$arch $(VERSION)"; \
+	  GOOS=linux GOARCH=$$arch $(STATIC) -o dist/batchbot_$(VERSION)_linux_$$arch ./cmd/batchbot || exit 1; \
+	done
+	cd dist && sha256sum batchbot_* >SHA256SUMS && cat SHA256SUMS
+
+.PHONY: image
+image: ## Build the container image batchbot:VERSION
+	docker build --build-arg VERSION=$(VERSION) --tag batchbot:$(VERSION) .
+
+.PHONY: clean
+clean: ## Remove what was built and every cache of the checkout
+	rm -rf batchbot dist .cache coverage.out
