@@ -89,7 +89,7 @@ func (s *Store) attempt(ctx context.Context, j job) (failure, error) {
 	if err != nil {
 		return classify(err), fmt.Errorf("begin: %w", err)
 	}
-	tx := &tx{sql: sqlTx, dialect: s.dialect, intercept: s.intercept}
+	tx := &tx{sql: sqlTx, store: s}
 	err = j.run(tx)
 	if tx.failure != nil {
 		err = tx.failure // whatever run made of it
@@ -131,18 +131,17 @@ func pause(ctx context.Context, d time.Duration) bool {
 // tx is an open transaction. After the first error that the caller has not named as expected it executes nothing any more: after a
 // deadlock the server has ended the transaction, and further statements of the same sql.Tx would commit one by one.
 type tx struct {
-	sql       *sql.Tx
-	dialect   dialect
-	failure   error
-	intercept func(statement string) error
+	sql     *sql.Tx
+	store   *Store
+	failure error
 }
 
 // seam lets a test fail or hold a transaction at a statement.
 func (t *tx) seam(statement string) error {
-	if t.intercept == nil {
+	if t.store.intercept == nil {
 		return nil
 	}
-	return t.intercept(statement)
+	return t.store.intercept(statement)
 }
 
 // exec runs one statement and returns how many rows its WHERE clause met.
@@ -179,7 +178,7 @@ func (t *tx) run(ctx context.Context, statement string, args []any) (sql.Result,
 	if t.failure != nil {
 		return nil, t.failure
 	}
-	statement = t.dialect.sql(statement)
+	statement = t.store.dialect.sql(statement)
 	if err := t.seam(statement); err != nil {
 		return nil, err
 	}
@@ -191,7 +190,7 @@ func (t *tx) each(ctx context.Context, query string, args []any, read func(scan 
 	if t.failure != nil {
 		return t.failure
 	}
-	query = t.dialect.sql(query)
+	query = t.store.dialect.sql(query)
 	if err := t.seam(query); err != nil {
 		return t.fail(err)
 	}
