@@ -1,0 +1,50 @@
+// Package fakehost is a living Git host: real bare git repositories served
+// over smart HTTP, the host's REST API on top of them, and signed webhooks.
+// It is a world, not a script: nothing answers from a recording. A push moves
+// the head of its merge request, a merge is a real merge commit, and a merge
+// request reads merged because its head became reachable, as on the real host.
+//
+// # The world and its face
+//
+// The world (users, repositories, merge requests, reviews, permissions,
+// comments, statuses, CI runs, webhooks) is in host.go, world.go, mr.go,
+// refs.go, ci.go, git.go and deliver.go and speaks the project's own words. A
+// face puts it on the wire: the github_*.go files hold GitHub's routes, JSON
+// shapes and webhook payloads. A face only reads the world and calls its verbs.
+//
+// One mutex guards the world. It is held across git child processes, so every
+// verb and every request is atomic; it is never held while a webhook is
+// delivered or a hook of the caller runs.
+//
+// # Where state comes from
+//
+// The refs on disk are the truth. Before anything reads or changes a
+// repository, its branches are compared with those last seen (scan, in
+// refs.go), and every difference becomes what a push means: a push event,
+// heads that move, merge requests that read merged or closed, CI that starts.
+// So a git push by local path (RepoPath), which no handler sees, counts from
+// the next request on; its author is taken to be the bot.
+//
+// As GitHub documents, a merge request other than the one merged turns merged
+// by reachability only where the repository's default branch receives its
+// head; Options.IndirectMergeEverywhere lifts that. base.sha of a merge
+// request is the tip of its base when its head last moved, not the tip now.
+//
+// # Two forms
+//
+// As a server, Handler serves REST below / and /api/v3/, GraphQL at /graphql,
+// git at /owner/name.git and the control endpoints at /_fakehost/ (loopback
+// clients only; see Client). Without sockets, RoundTripper calls the same
+// handler in the calling goroutine, git goes by RepoPath, and webhooks leave by
+// Options.Deliver; that form works inside a testing/synctest bubble: time comes
+// from time.Now and time.AfterFunc (so CIDelayed follows the bubble's clock),
+// the only wait on the outside world is for git child processes, which hold the
+// clock still, and Close ends the one goroutine. Smart HTTP needs real sockets
+// and stays outside a bubble.
+//
+// # Who is who
+//
+// A user's token is the login followed by "-token", for REST and for git.
+// The bot is a GitHub App: an RS256 JWT buys installation tokens that expire
+// after an hour. Repositories are public unless said otherwise.
+package fakehost

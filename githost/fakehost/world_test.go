@@ -1,0 +1,136 @@
+package fakehost_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/batchbot/batchbot/githost/fakehost"
+)
+
+const repo = "acme/app"
+
+// newHost is a host with acme/app, ada (admin), bob and cleo (write) and dan
+// (a stranger). Nothing is delivered unless the test asks.
+func newHost(t *testing.T, edit ...func(*fakehost.Options)) *fakehost.Host {
+	t.Helper()
+	opt := fakehost.Options{Dir: t.TempDir(), WebhookSecret: "s3cret", ManualDelivery: true}
+	for _, f := range edit {
+		f(&opt)
+	}
+	h, err := fakehost.New(opt)
+	must(t, err)
+	t.Cleanup(h.Close)
+	h.AddUser("dan")
+	must(t, h.AddRepository(fakehost.NewRepository{
+		Owner: "acme", Name: "app",
+		Files:       map[string]string{"README.md": "# app\n", "a.txt": "one\ntwo\nthree\n"},
+		Permissions: map[string]string{"ada": fakehost.RoleAdmin, "bob": fakehost.RoleWrite, "cleo": fakehost.RoleWrite, "tess": fakehost.RoleTriage, "max": fakehost.RoleMaintain},
+	}))
+	return h
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// as is a client with a user's token, without sockets.
+func as(h *fakehost.Host, token string) *github.Client {
+	return github.NewClient(&http.Client{Transport: h.RoundTripper()}).WithAuthToken(token)
+}
+
+// asBot is a client with an installation token.
+func asBot(t *testing.T, h *fakehost.Host) *github.Client {
+	t.Helper()
+	return as(h, get(h.InstallationToken(repo))(t))
+}
+
+func openMR(t *testing.T, h *fakehost.Host, author, branch, path string) int {
+	t.Helper()
+	return get(h.OpenMR(repo, fakehost.NewMR{Author: author, Head: branch, Title: "Add " + path, Files: map[string]string{path: "by " + author + "\n"}}))(t)
+}
+
+func state(t *testing.T, h *fakehost.Host, number int) fakehost.MR {
+	t.Helper()
+	return get(h.MR(repo, number))(t)
+}
+
+var ctx = context.Background()
+
+func TestMergeRequestsMergedByReachabilityWithTheDefaultBranch(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	one, two := openMR(t, h, "ada", "one", "one.txt"), openMR(t, h, "bob", "two", "two.txt")
+	left := openMR(t, h, "bob", "left", "left.txt")
+
+	batch := carry(t, h, "batch", "main", one, two)
+	sha := get(h.MergeMR(repo, batch, "ada"))(t)
+
+	for _, n := range []int{one, two, batch} {
+		if m := state(t, h, n); m.State != "merged" || m.MergedBy != "ada" {
+			t.Errorf("merge request %d reads %s by %q, want merged by ada", n, m.State, m.MergedBy)
+		}
+	}
+	if m := state(t, h, left); m.State != "open" {
+		t.Errorf("merge request %d was not carried and reads %s", left, m.State)
+	}
+	log := get(h.Log(repo, "main"))(t)
+	if log[0].SHA != sha || len(log[0].Parents) != 2 || len(log) != 2 {
+		t.Errorf("first-parent history of main is %+v, want the merge %s on the first commit", log, sha)
+	}
+	merged := 0
+	for _, d := range h.Deliveries() {
+		if e, ok := get(github.ParseWebHook(d.Event, d.Payload))(t).(*github.PullRequestEvent); ok && e.GetAction() == "closed" {
+			if !e.GetPullRequest().GetMerged() || e.GetPullRequest().GetMergedAt().IsZero() {
+				t.Errorf("closed webhook of %d does not say merged", e.GetNumber())
+			}
+			merged++
+		}
+	}
+	if merged != 3 {
+		t.Errorf("%d closed webhooks, want one for each of 3", merged)
+	}
+}
+
+func TestReachabilityOnAnotherBranchMarksNothingUnlessAsked(t *testing.T) {
+	t.Parallel()
+	for everywhere, want := range map[bool]string{false: "open", true: "merged"} {
+		h := newHost(t, func(o *fakehost.Options) { o.IndirectMergeEverywhere = everywhere })
+		must(t, h.SetBranch(repo, "release/1", get(h.Branch(repo, "main"))(t), "ada"))
+		one := get(h.OpenMR(repo, fakehost.NewMR{Author: "bob", Head: "one", Base: "release/1", Title: "One", Files: map[string]string{"one.txt": "1\n"}}))(t)
+		batch := carry(t, h, "batch", "release/1", one)
+		get(h.MergeMR(repo, batch, "ada"))(t)
+		if got := state(t, h, one).State; got != want {
+			t.Errorf("with IndirectMergeEverywhere %v the member reads %s, want %s", everywhere, got, want)
+		}
+		if got := state(t, h, batch).State; got != "merged" {
+			t.Errorf("the merge request merged by the API reads %s", got)
+		}
+	}
+}
+
+// carry opens a merge request into base whose branch merges the given ones.
+func carry(t *testing.T, h *fakehost.Host, branch, base string, numbers ...int) int {
+	t.Helper()
+	tip := get(h.Branch(repo, base))(t)
+	for _, n := range numbers {
+		head := state(t, h, n).Head
+		tree := git(t, h, "merge-tree", "--write-tree", tip, head)
+		tip = git(t, h, "commit-tree", tree, "-p", tip, "-p", head, "-m", "Merge")
+	}
+	git(t, h, "update-ref", "refs/heads/"+branch, tip)
+	return get(h.OpenMR(repo, fakehost.NewMR{Author: "ada", Head: branch, Base: base, Title: "Batch"}))(t)
+}
