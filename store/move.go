@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/batchbot/batchbot/bot"
+)
+
+// Move performs one guarded state change of one operation with all that follows from it, see bot.Move. Whatever it does not do leaves no
+// trace: MoveStale, MoveDuplicate and MoveSuperseded roll everything back, the command's row included. A member of a batch that is
+// LANDING does not move: that is MoveStale.
+func (s *Store) Move(ctx context.Context, m bot.Move) (bot.MoveResult, error) {
+	name := fmt.Sprintf("move operation %s from %s to %s", m.OperationID, m.From, m.To)
+	if !m.From.CanBecome(m.To) || m.To == bot.OperationBatched {
+		return 0, fmt.Errorf("%s: there is no such move", name)
+	}
+	if m.From == bot.OperationBatched && m.Batch == nil {
+		return 0, fmt.Errorf("%s: the state of its batch is needed", name)
+	}
+	if m.Command != nil {
+		if err := checkCommand(*m.Command); err != nil {
+			return 0, err
+		}
+	}
+	var result bot.MoveResult
+	err := s.write(ctx, job{name: name, run: func(tx *tx) error {
+		var err error
+		if result, err = tx.move(ctx, m); err == nil && result != bot.MoveDone {
+			return errRollback
+		}
+		return err
+	}, landed: func(ctx context.Context) (bool, error) {
+		return s.exists(ctx, `SELECT 1 FROM audit WHERE dedupe_key = ? AND actor = ? AND source = ? AND detail = ?`,
+			operationAudit(m.OperationID, m.Version+1), clip(m.By, 255), clip(m.Source, 255), moveStory(m))
+	}})
+	if err != nil {
+		return 0, err
+	}
+	return result, nil
+}
+
+func (t *tx) move(ctx context.Context, m bot.Move) (bot.MoveResult, error) {
+	op, found, err := readOperation(ctx, t, m.OperationID)
+	if err != nil || !found {
+		return bot.MoveStale, err
+	}
+	// The command first: sent twice, it finds the operation moved by itself, and that is a duplicate and not a stale guard.
+	if m.Command != nil {
+		if fresh, err := t.recordCommand(ctx, m.Command.RequestID, op.ID); err != nil || !fresh {
+			return bot.MoveDuplicate, err
+		}
+		if ok, err := t.takeTurn(ctx, op.MergeRequestID, m.Command.Order); err != nil || !ok {
+			return bot.MoveSuperseded, err
+		}
+	}
+	if op.Status != m.From || op.Version != m.Version {
+		return bot.MoveStale, nil
+	}
+	var batch bot.Batch
+	if m.From == bot.OperationBatched {
+		if m.Batch.BatchID != op.BatchID {
+			return bot.MoveStale, nil
+		}
+		if batch, found, err = t.reopenBuild(ctx, *m.Batch); err != nil || !found {
+			return bot.MoveStale, err
+		}
+	}
+	changes := []change{{op: op, version: m.Version, to: m.To, headSHA: m.HeadSHA, reason: m.Reason, detail: m.Detail, notify: m.Notify,
+		by: m.By, batchID: batch.ID}}
+	if ok, err := t.transition(ctx, changes); err != nil || !ok {
+		return bot.MoveStale, err
+	}
+	if ok, err := t.moveRequest(ctx, op, m.To); err != nil || !ok {
+		return bot.MoveStale, err
+	}
+	if m.From == bot.OperationBatched {
+		if err := t.evict(ctx, batch, op, m); err != nil {
+			return 0, err
+		}
+	}
+	if err := t.tell(ctx, changes); err != nil {
+		return 0, err
+	}
+	return bot.MoveDone, t.audit(ctx, auditEntry{dedupe: operationAudit(op.ID, m.Version+1), actor: m.By, action: "move", queueID: op.QueueID,
+		operationID: op.ID, batchID: batch.ID, source: m.Source, detail: moveStory(m)})
+}
+
+// reopenBuild sends a batch back to CLAIMED, so that it is built again without the member that leaves. found false: the batch is no longer
+// what the guard says, or it is LANDING: then the host may have what it is about to lose.
+func (t *tx) reopenBuild(ctx context.Context, g bot.BatchGuard) (batch bot.Batch, found bool, err error) {
+	if !g.Status.Active() || g.Phase >= bot.PhaseLanding {
+		return bot.Batch{}, false, nil
+	}
+	n, err := t.exec(ctx, `UPDATE merge_batch SET phase = ?, phase_at = {now}, ci_conclusion = '', version = version + 1, updated_at = {now}
+		WHERE id = ? AND status = ? AND phase = ? AND version = ?`, bot.PhaseClaimed, g.BatchID, g.Status, g.Phase, g.Version)
+	if err != nil || n != 1 {
+		return bot.Batch{}, false, err
+	}
+	return readBatch(ctx, t, `b.id = ?`, g.BatchID)
+}
+
+// moveRequest brings the request row in line with the move: exactly the operations WAITING and BATCHED have one. ok false: the row is not what
+// the operation's state says, so somebody else is at it.
+func (t *tx) moveRequest(ctx context.Context, op bot.Operation, to bot.OperationStatus) (ok bool, err error) {
+	var n int64
+	switch {
+	case op.Status == bot.OperationBatched && to == bot.OperationWaiting:
+		// In place, so that its place in the order survives.
+		n, err = t.exec(ctx, `UPDATE merge_batch_request SET batch_id = NULL, version = version + 1 WHERE id = ? AND operation_id = ? AND batch_id = ?`,
+			op.RequestID, op.ID, op.BatchID)
+	case op.Status == bot.OperationBatched:
+		n, err = t.exec(ctx, `DELETE FROM merge_batch_request WHERE id = ? AND operation_id = ? AND batch_id = ?`, op.RequestID, op.ID, op.BatchID)
+	case op.Status == bot.OperationWaiting:
+		n, err = t.exec(ctx, `DELETE FROM merge_batch_request WHERE id = ? AND operation_id = ? AND batch_id IS NULL`, op.RequestID, op.ID)
+	case to == bot.OperationWaiting:
+		var lane bot.Lane
+		if found, err := one(ctx, t, `SELECT lane FROM operation WHERE operation_id = ?`, []any{op.ID}, &lane); err != nil || !found {
+			return false, err
+		}
+		return t.admit(ctx, op, lane)
+	default:
+		return true, nil
+	}
+	return n == 1, err
+}
+
+// evict appends to the membership history that a member left before landing, and has the report on the batch MR say so.
+func (t *tx) evict(ctx context.Context, batch bot.Batch, op bot.Operation, m bot.Move) error {
+	var position int
+	_, err := one(ctx, t, `SELECT position FROM merge_batch_member WHERE batch_id = ? AND operation_id = ? AND event = ?`,
+		[]any{batch.ID, op.ID, bot.MemberClaimed}, &position)
+	if err != nil {
+		return err
+	}
+	err = t.addMembers(ctx, []memberEntry{{batchID: batch.ID, operationID: op.ID, event: bot.MemberEvicted, build: batch.Build, position: position,
+		headSHA: op.HeadSHA, reason: m.Reason, detail: m.Detail}})
+	if err != nil || batch.MRNumber == 0 {
+		return err
+	}
+	return t.arm(ctx, batchErrand(bot.ErrandBatchReport, batch, op.RepositoryID))
+}
+
+// moveStory is a move in one line of the audit.
+func moveStory(m bot.Move) string {
+	story := fmt.Sprintf("%s → %s: %s", m.From, m.To, m.Reason)
+	if m.Detail != "" {
+		story += ", " + m.Detail
+	}
+	return clip(story, longText)
+}
