@@ -197,26 +197,30 @@ func (h *Host) protectionChecks(ctx context.Context, repo bot.Repository, target
 			AppID   *int64 `json:"app_id"`
 		} `json:"checks"`
 	}
+	type protection struct {
+		Checks requirement `json:"required_status_checks"`
+	}
 	var found requirement
 	err := h.call(ctx, repo, func(c *client, owner, name string) error {
 		branch := fmt.Sprintf("repos/%s/%s/branches/%s", owner, name, url.PathEscape(target))
-		err := c.get(ctx, branch+"/protection/required_status_checks", &found)
+		var full protection
+		err := c.get(ctx, branch+"/protection", &full)
+		found = full.Checks
 		if status, _ := refusal(err); status != http.StatusForbidden {
 			return err
 		}
 		var summary struct {
-			Protection struct {
-				Checks requirement `json:"required_status_checks"`
-			} `json:"protection"`
+			Protection protection `json:"protection"`
 		}
 		err = c.get(ctx, branch, &summary)
-		if found = summary.Protection.Checks; found.Enforcement == "off" {
-			found = requirement{}
-		}
+		found = summary.Protection.Checks
 		return err
 	})
 	if err := tolerate(err); err != nil {
 		return err
+	}
+	if found.Enforcement == "off" {
+		return nil
 	}
 	named := map[string]bool{}
 	for _, check := range found.Checks {
