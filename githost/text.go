@@ -33,3 +33,17 @@ func Truncate(s string, limit int) string {
 	}
 	return s
 }
+
+// Fit cuts s to at most limit bytes, never within a rune; what was cut shows as an ellipsis. For limits of which it is not known what
+// they count.
+func Fit(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	const ellipsis = "…"
+	cut := max(limit-len(ellipsis), 0)
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + ellipsis
+}

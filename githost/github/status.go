@@ -23,7 +23,7 @@ func (h *Host) SetCommitStatus(ctx context.Context, repo bot.Repository, sha str
 		Context     string `json:"context"`
 		Description string `json:"description"`
 		TargetURL   string `json:"target_url,omitempty"`
-	}{state, h.config.StatusContext, githost.OneLine(status.Description, 140), status.URL}
+	}{state, h.config.StatusContext, githost.Fit(githost.OneLine(status.Description, 1000), 140), status.URL}
 	err := h.call(ctx, repo, func(c *client, owner, name string) error {
 		req, err := c.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/statuses/%s", owner, name, sha), body)
 		if err != nil {

@@ -29,8 +29,8 @@ func writesStatus(t *testing.T, w World) {
 	sha := w.Commit("b1", map[string]string{"a.txt": "a\n"})
 	for _, status := range []bot.CommitStatus{
 		{State: bot.CheckPending, Description: "waits for an approval"},
-		{State: bot.CheckSuccess, Description: strings.Repeat("long ", 60), URL: "https://bot.example/batches/7"},
-		{State: bot.CheckSuccess, Description: strings.Repeat("long ", 60), URL: "https://bot.example/batches/7"},
+		{State: bot.CheckSuccess, Description: strings.Repeat("groß ", 60), URL: "https://bot.example/batches/7"},
+		{State: bot.CheckSuccess, Description: strings.Repeat("groß ", 60), URL: "https://bot.example/batches/7"},
 	} {
 		must(t, w.Host().SetCommitStatus(t.Context(), w.Repository(), sha, status))
 	}
