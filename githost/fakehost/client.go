@@ -2,6 +2,7 @@ package fakehost
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -57,7 +58,12 @@ func (c *Client) do(ctx context.Context, method, path, token string, in, out any
 		return fmt.Errorf("reading the host's answer to %s: %w", path, err)
 	}
 	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: the host answered %s: %s", method, path, res.Status, bytes.TrimSpace(answer))
+		said := string(bytes.TrimSpace(answer))
+		var refused struct{ Error, Message string }
+		if json.Unmarshal(answer, &refused) == nil {
+			said = cmp.Or(refused.Error, refused.Message, said)
+		}
+		return fmt.Errorf("%s %s: the host answered %s: %s", method, path, res.Status, said)
 	}
 	if out == nil || len(answer) == 0 {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -133,7 +134,7 @@ func (h *Host) send(d *delivery) {
 		if url == "" {
 			return
 		}
-		deliver = func(ctx context.Context, d Delivery) error { return post(ctx, d, url) }
+		deliver = func(ctx context.Context, d Delivery) error { return h.post(ctx, d, url) }
 	}
 	a := Attempt{At: h.now()}
 	if err := deliver(h.ctx, sent); err != nil {
@@ -145,14 +146,14 @@ func (h *Host) send(d *delivery) {
 	h.mu.Unlock()
 }
 
-func post(ctx context.Context, d Delivery, url string) error {
+func (h *Host) post(ctx context.Context, d Delivery, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := d.Request(ctx, url)
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := h.client.Do(req)
 	if err != nil {
 		return err
 	}
@@ -242,7 +243,10 @@ func (h *Host) Deliveries() []Delivery {
 	defer h.mu.Unlock()
 	var list []Delivery
 	for _, d := range h.deliveries {
-		list = append(list, d.Delivery)
+		// The attempts still grow.
+		seen := d.Delivery
+		seen.Attempts = slices.Clone(d.Attempts)
+		list = append(list, seen)
 	}
 	return list
 }

@@ -65,6 +65,7 @@ type Host struct {
 	gh     *github
 	http   http.Handler
 	queue  *queue
+	client *http.Client // delivers webhooks
 
 	mu            sync.Mutex
 	lastID        int64
@@ -122,6 +123,7 @@ func New(opt Options) (*Host, error) {
 	h.gh = &github{h: h}
 	h.addUser(opt.BotLogin).Bot = strings.HasSuffix(opt.BotLogin, "[bot]")
 	h.queue = newQueue()
+	h.client = &http.Client{Transport: &http.Transport{}}
 	h.http = h.routes()
 	if !opt.ManualDelivery {
 		h.queue.start(h.ctx)
@@ -141,6 +143,7 @@ func (h *Host) Close() {
 	h.mu.Unlock()
 	h.cancel()
 	h.queue.close()
+	h.client.CloseIdleConnections()
 }
 
 // Handler serves the whole host: REST, git over smart HTTP and control.
