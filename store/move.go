@@ -79,11 +79,14 @@ func (t *tx) move(ctx context.Context, m bot.Move) (bot.MoveResult, error) {
 			return 0, err
 		}
 	}
-	if err := t.tell(ctx, changes); err != nil {
+	if err := t.audit(ctx, auditEntry{dedupe: operationAudit(op.ID, m.Version+1), actor: m.By, action: "move", queueID: op.QueueID,
+		operationID: op.ID, batchID: batch.ID, source: m.Source, detail: moveStory(m)}); err != nil {
 		return 0, err
 	}
-	return bot.MoveDone, t.audit(ctx, auditEntry{dedupe: operationAudit(op.ID, m.Version+1), actor: m.By, action: "move", queueID: op.QueueID,
-		operationID: op.ID, batchID: batch.ID, source: m.Source, detail: moveStory(m)})
+	if err := t.tell(ctx, changes); err != nil || batch.MRNumber == 0 {
+		return bot.MoveDone, err
+	}
+	return bot.MoveDone, t.arm(ctx, batchErrand(bot.ErrandBatchReport, batch, op.RepositoryID))
 }
 
 // reopenBuild sends a batch back to CLAIMED, so that it is built again without the member that leaves. found false: the batch is no longer
@@ -92,9 +95,8 @@ func (t *tx) reopenBuild(ctx context.Context, g bot.BatchGuard) (batch bot.Batch
 	if !g.Status.Active() || g.Phase >= bot.PhaseLanding {
 		return bot.Batch{}, false, nil
 	}
-	n, err := t.exec(ctx, `UPDATE merge_batch SET phase = ?, phase_at = {now}, ci_conclusion = '', version = version + 1, updated_at = {now}
-		WHERE id = ? AND status = ? AND phase = ? AND version = ?`, bot.PhaseClaimed, g.BatchID, g.Status, g.Phase, g.Version)
-	if err != nil || n != 1 {
+	ok, err := t.guardBatch(ctx, g, `phase = ?, phase_at = {now}, ci_conclusion = ''`, bot.PhaseClaimed)
+	if err != nil || !ok {
 		return bot.Batch{}, false, err
 	}
 	return readBatch(ctx, t, `b.id = ?`, g.BatchID)
@@ -125,7 +127,7 @@ func (t *tx) moveRequest(ctx context.Context, op bot.Operation, to bot.Operation
 	return n == 1, err
 }
 
-// evict appends to the membership history that a member left before landing, and has the report on the batch MR say so.
+// evict appends to the membership history that a member left before landing.
 func (t *tx) evict(ctx context.Context, batch bot.Batch, op bot.Operation, m bot.Move) error {
 	var position int
 	_, err := one(ctx, t, `SELECT position FROM merge_batch_member WHERE batch_id = ? AND operation_id = ? AND event = ?`,
@@ -133,12 +135,8 @@ func (t *tx) evict(ctx context.Context, batch bot.Batch, op bot.Operation, m bot
 	if err != nil {
 		return err
 	}
-	err = t.addMembers(ctx, []memberEntry{{batchID: batch.ID, operationID: op.ID, event: bot.MemberEvicted, build: batch.Build, position: position,
+	return t.addMembers(ctx, []memberEntry{{batchID: batch.ID, operationID: op.ID, event: bot.MemberEvicted, build: batch.Build, position: position,
 		headSHA: op.HeadSHA, reason: m.Reason, detail: m.Detail}})
-	if err != nil || batch.MRNumber == 0 {
-		return err
-	}
-	return t.arm(ctx, batchErrand(bot.ErrandBatchReport, batch, op.RepositoryID))
 }
 
 // moveStory is a move in one line of the audit.

@@ -195,6 +195,15 @@ func (s *Store) UpsertQueue(ctx context.Context, repositoryID int64, settings bo
 	return queue, err
 }
 
+// FindQueue finds the queue of a target branch; ok is false when the branch has none yet.
+func (s *Store) FindQueue(ctx context.Context, repositoryID int64, target string) (queue bot.Queue, ok bool, err error) {
+	ok, err = findQueue(ctx, s, repositoryID, target, &queue)
+	if err != nil {
+		return bot.Queue{}, false, fmt.Errorf("read the queue for branch %q of repository %d: %w", target, repositoryID, err)
+	}
+	return queue, ok, nil
+}
+
 // RecordMR makes or refreshes the row of a merge request.
 func (s *Store) RecordMR(ctx context.Context, repositoryID int64, mr bot.MRSnapshot) (bot.MergeRequest, error) {
 	title, login := clip(mr.Title, titleText), clip(mr.Author.Login, 255)
