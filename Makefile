@@ -21,6 +21,7 @@ RACE ?= auto
 
 LINT_VERSION := v2.15.0
 LINT         := .cache/bin/golangci-lint-$(LINT_VERSION)
+LINTER       := GOLANGCI_LINT_CACHE="$(CURDIR)/.cache/golangci-lint" $(LINT)
 
 .PHONY: help
 help: ## Show this list
@@ -49,10 +50,16 @@ test: ## Run all tests on SQLite and a real MySQL (PKG=./store RUN=TestX RACE=0|
 lint: $(LINT) ## Check formatting, vet, the import directions and all other lint rules
 	@unformatted=$$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0 -r ls 2>/dev/null | xargs -r gofmt -l); \
 	  [ -z "$$unformatted" ] || { echo "gofmt would change:" $$unformatted >&2; exit 1; }
-	bash -n scripts/*.sh .ci/run
+	@sleepers=$$(git grep -l --untracked 'time\.Sleep(' -- '*_test.go' | xargs -r grep -L '"testing/synctest"'); \
+	  [ -z "$$sleepers" ] || { echo "sleeps outside of testing/synctest:" $$sleepers >&2; exit 1; }
+	for script in scripts/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 	go mod tidy -diff
 	go vet ./...
-	GOLANGCI_LINT_CACHE="$(CURDIR)/.cache/golangci-lint" $(LINT) run ./...
+	$(LINTER) run ./...
+
+.PHONY: fix
+fix: $(LINT) ## Mend what the linters can mend by themselves
+	$(LINTER) run --fix ./...
 
 $(LINT):
 	@echo "building golangci-lint $(LINT_VERSION) (once per checkout, a few minutes)" >&2
