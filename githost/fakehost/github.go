@@ -40,7 +40,7 @@ type endpoint func(*call) (status int, body any, err error)
 type apiError struct {
 	status  int
 	message string
-	errors  []object
+	errors  []any
 }
 
 func (e *apiError) Error() string { return e.message }
@@ -121,12 +121,14 @@ func refusalAnswer(r *refusal) *apiError {
 		return &apiError{status: 409, message: r.message}
 	case refusedNotMergeable:
 		return &apiError{status: 405, message: r.message}
+	case refusedReview:
+		return &apiError{status: 422, message: "Unprocessable Entity", errors: []any{r.message}}
 	}
 	detail := object{"resource": "PullRequest", "code": "custom", "message": r.message}
 	if r.field != "" {
 		detail["code"], detail["field"] = "invalid", r.field
 	}
-	return &apiError{status: 422, message: "Validation Failed", errors: []object{detail}}
+	return &apiError{status: 422, message: "Validation Failed", errors: []any{detail}}
 }
 
 func (c *call) try(f endpoint) (int, any, error) {

@@ -248,7 +248,7 @@ func createReview(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	if (in.Event == "REQUEST_CHANGES" || in.Event == "COMMENT") && in.Body == "" {
-		return 0, nil, &refusal{refusedInvalid, "body", "body can't be blank"}
+		return 0, nil, refuse(refusedReview, "Body can't be blank")
 	}
 	v, err := c.h.review(c.repo, m, c.who.user, reviewStates[in.Event], in.Body, in.CommitID)
 	if err != nil {
@@ -271,7 +271,7 @@ func submitReview(c *call) (int, any, error) {
 	}
 	state := reviewStates[in.Event]
 	if v.State != Pending || state == "" || state == Pending {
-		return 0, nil, &refusal{refusedInvalid, "event", "the review can not be submitted so"}
+		return 0, nil, refuse(refusedReview, "The review can not be submitted so")
 	}
 	v.State, v.Body = state, cmp.Or(in.Body, v.Body)
 	c.h.submit(c.repo, m, v)
@@ -291,7 +291,7 @@ func dismissReview(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	if in.Message == "" {
-		return 0, nil, &refusal{refusedInvalid, "message", "message can't be blank"}
+		return 0, nil, refuse(refusedReview, "Message can't be blank")
 	}
 	if err := c.h.dismiss(c.repo, m, v.ID, c.who.user); err != nil {
 		return 0, nil, err

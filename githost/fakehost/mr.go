@@ -57,6 +57,7 @@ type refusalKind int
 
 const (
 	refusedInvalid      refusalKind = iota // the request makes no sense
+	refusedReview                          // the review makes no sense
 	refusedForbidden                       // the actor may not
 	refusedMissing                         // no such thing
 	refusedHeadMoved                       // the guard names another head

@@ -125,16 +125,16 @@ func (h *Host) Review(repo string, number int, author, state, body string) (id i
 func (h *Host) review(r *repository, m *mergeRequest, u *user, state, body, sha string) (*review, error) {
 	switch {
 	case u == m.Author && state == Approved:
-		return nil, refuse(refusedInvalid, "Can not approve your own pull request")
+		return nil, refuse(refusedReview, "Can not approve your own pull request")
 	case u == m.Author && state == ChangesRequested:
-		return nil, refuse(refusedInvalid, "Can not request changes on your own pull request")
+		return nil, refuse(refusedReview, "Can not request changes on your own pull request")
 	case !slices.Contains([]string{Approved, ChangesRequested, Commented, Pending}, state):
-		return nil, &refusal{refusedInvalid, "event", "event is not included in the list"}
+		return nil, refuse(refusedReview, "Event is not included in the list")
 	}
 	if sha == "" {
 		sha = m.Head
 	} else if h.resolve(r, sha) == "" {
-		return nil, &refusal{refusedInvalid, "commit_id", "commit_id is not part of the pull request"}
+		return nil, refuse(refusedReview, "Commit is not part of the pull request")
 	}
 	v := &review{ID: h.nextID(), Author: u, State: state, Body: body, SHA: sha}
 	m.reviews = append(m.reviews, v)
@@ -162,7 +162,7 @@ func (h *Host) dismiss(r *repository, m *mergeRequest, id int64, u *user) error 
 		return refuse(refusedMissing, "no review %d on merge request %d", id, m.Number)
 	}
 	if v.State != Approved && v.State != ChangesRequested {
-		return refuse(refusedInvalid, "Can not dismiss a %s review", strings.ToLower(v.State))
+		return refuse(refusedReview, "Can not dismiss a %s review", strings.ToLower(v.State))
 	}
 	v.State, m.Updated = Dismissed, h.now()
 	h.emit(event{kind: onReview, action: "dismissed", repo: r, actor: u, mr: m, review: v})
