@@ -158,7 +158,7 @@ func judgeMerge(pr *github.PullRequest, head string, status int, words string) b
 		answer.Outcome = bot.MergeNotReady
 	case has("not allowed", "merge queue", "draft", "squash", "rebase"):
 		// no waiting helps
-	case status == http.StatusForbidden:
+	case status == http.StatusForbidden, status == http.StatusNotFound: // GitHub hides what one may not do
 		answer.Message = words + "; the bot needs the contents: write permission, and if the target restricts who may merge, a place on its bypass list"
 	case pr.GetMergeableState() == "dirty":
 		answer.Message = words + " (it conflicts with the target)"

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/go-github/v60/github"
@@ -41,7 +43,75 @@ func (h *Host) ReadChecks(ctx context.Context, repo bot.Repository, sha, target 
 	if err != nil {
 		return fail(err)
 	}
+	if err := h.attribute(ctx, repo, sha, runs, statuses, required); err != nil {
+		return fail(err)
+	}
 	return bot.ChecksReport{Checks: append(runs, statuses...), Required: required}, nil
+}
+
+// attribute finds out which App wrote a status where the target wants that check from a certain App: the combined status does not say,
+// and without knowing the check would be waited for for ever.
+func (h *Host) attribute(ctx context.Context, repo bot.Repository, sha string, runs, statuses []bot.Check, required []bot.RequiredCheck) error {
+	var open []int // indices of statuses to attribute
+	for i, s := range statuses {
+		if slices.ContainsFunc(required, func(r bot.RequiredCheck) bool {
+			return r.Name == s.Name && r.Source != "" && !slices.ContainsFunc(runs, func(c bot.Check) bool { return c.Name == r.Name && c.Source == r.Source })
+		}) {
+			open = append(open, i)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	var written []*github.RepoStatus
+	err := h.call(ctx, repo, func(c *client, owner, name string) (err error) {
+		written, _, err = c.Repositories.ListStatuses(ctx, owner, name, sha, &github.ListOptions{PerPage: pageSize})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("who wrote the statuses: %w", err)
+	}
+	for _, i := range open {
+		for _, s := range written {
+			slug, isApp := strings.CutSuffix(s.GetCreator().GetLogin(), "[bot]")
+			if s.GetID() != statuses[i].Order || !isApp {
+				continue
+			}
+			id, err := h.appID(ctx, repo, slug)
+			if err != nil {
+				return err
+			}
+			if id != 0 {
+				statuses[i].Source = strconv.FormatInt(id, 10)
+			}
+		}
+	}
+	return nil
+}
+
+// appID returns the id of an App, 0 when it cannot be seen.
+func (h *Host) appID(ctx context.Context, repo bot.Repository, slug string) (int64, error) {
+	h.mu.Lock()
+	id, known := h.apps[slug]
+	h.mu.Unlock()
+	if known {
+		return id, nil
+	}
+	err := h.call(ctx, repo, func(c *client, _, _ string) error {
+		var app struct {
+			ID int64 `json:"id"`
+		}
+		err := c.get(ctx, "apps/"+url.PathEscape(slug), &app)
+		id = app.ID
+		return err
+	})
+	if err = tolerate(err); err != nil {
+		return 0, fmt.Errorf("which App %s is: %w", slug, err)
+	}
+	h.mu.Lock()
+	h.apps[slug] = id
+	h.mu.Unlock()
+	return id, nil
 }
 
 func (h *Host) listCheckRuns(ctx context.Context, repo bot.Repository, sha string) (checks []bot.Check, err error) {

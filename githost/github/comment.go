@@ -30,7 +30,7 @@ func (h *Host) UpsertComment(ctx context.Context, repo bot.Repository, number in
 	if marker == "" {
 		return fail(errors.New("it needs a marker to be found again by"))
 	}
-	if !strings.Contains(body, marker) {
+	if !strings.Contains(githost.Truncate(body, longestComment), marker) {
 		body = marker + "\n" + body
 	}
 	body = githost.Truncate(body, longestComment)
@@ -124,6 +124,9 @@ func (h *Host) React(ctx context.Context, repo bot.Repository, kind bot.CommentK
 // ListComments lists what people wrote in conversations at or after since, oldest first. GitHub keeps times to the second and filters by the
 // last edit: an old comment edited since is not among them.
 func (h *Host) ListComments(ctx context.Context, repo bot.Repository, since time.Time) ([]bot.Comment, error) {
+	if err := h.knowOurselves(ctx); err != nil {
+		return nil, err
+	}
 	since = since.UTC().Truncate(time.Second)
 	sort, direction := "created", "asc"
 	options := &github.IssueListCommentsOptions{Sort: &sort, Direction: &direction, ListOptions: github.ListOptions{PerPage: pageSize}}
@@ -164,6 +167,9 @@ func (h *Host) ListComments(ctx context.Context, repo bot.Repository, since time
 
 // ListReviewComments lists the bodies of a pull request's reviews, oldest first.
 func (h *Host) ListReviewComments(ctx context.Context, repo bot.Repository, number int) ([]bot.Comment, error) {
+	if err := h.knowOurselves(ctx); err != nil {
+		return nil, err
+	}
 	reviews, err := h.listReviews(ctx, repo, number)
 	if err != nil {
 		return nil, fmt.Errorf("listing the reviews of %s#%d: %w", repo.Path, number, err)

@@ -84,6 +84,13 @@ func refusal(err error) (status int, message string) {
 // moved is a repository whose stored path is out of date.
 type moved struct{ from, to string }
 
+// look is a look-up of a repository by its id.
+type look struct {
+	at   time.Time
+	path string
+	err  error
+}
+
 // call runs f on the repository where it is now, with the client that reaches it. A write that was redirected, or a "not found"
 // that a rename would explain, has the repository looked up by its id and f run once more. f's errors need no meaning yet.
 func (h *Host) call(ctx context.Context, repo bot.Repository, f func(c *client, owner, name string) error) error {
@@ -93,12 +100,15 @@ func (h *Host) call(ctx context.Context, repo bot.Repository, f func(c *client, 
 	if err == nil || (!errors.As(err, &redirected) && !errors.Is(err, bot.ErrNotFound)) {
 		return err
 	}
-	now, lookErr := h.relocate(ctx, repo, redirected != nil)
-	if lookErr != nil || now == "" || now == path {
+	found := h.relocate(ctx, repo, redirected != nil)
+	switch {
+	case errors.Is(found.err, bot.ErrGone):
+		return found.err // nothing in it can be found any more
+	case found.err != nil || found.path == "" || found.path == path:
 		return err
 	}
-	h.log.Info("repository was renamed or moved", "repo", repo.Path, "now", now)
-	return h.callAt(ctx, repo, now, f)
+	h.log.Info("repository was renamed or moved", "repo", repo.Path, "now", found.path)
+	return h.callAt(ctx, repo, found.path, f)
 }
 
 func (h *Host) callAt(ctx context.Context, repo bot.Repository, path string, f func(c *client, owner, name string) error) error {
@@ -128,22 +138,26 @@ func (h *Host) pathOf(repo bot.Repository) string {
 	return repo.Path
 }
 
-// relocate looks a repository up by its id and remembers where it is. Unless it must, it does so at most once a minute per repository, because
-// most things that are not found are simply not there.
-func (h *Host) relocate(ctx context.Context, repo bot.Repository, must bool) (string, error) {
+// relocate looks a repository up by its id. Unless it must, it does so at most once a minute, because most things that are not
+// found are simply not there.
+func (h *Host) relocate(ctx context.Context, repo bot.Repository, must bool) look {
 	if repo.ExternalID == 0 {
-		return "", nil
+		return look{}
 	}
 	h.mu.Lock()
 	last, ok := h.looked[repo.ExternalID]
-	if ok && !must && time.Since(last) < time.Minute {
-		h.mu.Unlock()
-		return "", nil
-	}
-	h.looked[repo.ExternalID] = time.Now()
 	h.mu.Unlock()
-	now, err := h.ReadRepository(ctx, repo)
-	return now.Path, err
+	if ok && !must && time.Since(last.at) < time.Minute {
+		return last
+	}
+	found, err := h.ReadRepository(ctx, repo)
+	now := look{at: time.Now(), path: found.Path, err: err}
+	if err == nil || errors.Is(err, bot.ErrGone) {
+		h.mu.Lock()
+		h.looked[repo.ExternalID] = now
+		h.mu.Unlock()
+	}
+	return now
 }
 
 // notePath remembers where a repository is when its row says otherwise.

@@ -1,6 +1,7 @@
 package github
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -275,7 +276,14 @@ func (h *Host) unheard(user *payloadUser) string {
 		return "the author is gone"
 	case isBot(user.Type, user.Login):
 		return "written by a bot"
-	case h.isOwn(user.Login):
+	}
+	// With a person's token our own words carry no sign of it; an App's author is a bot and was dealt with.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := h.knowOurselves(ctx); err != nil {
+		h.log.Warn("who wrote a comment cannot be compared with the bot", "error", err)
+	}
+	if h.isOwn(user.Login) {
 		return "written by ourselves"
 	}
 	return ""

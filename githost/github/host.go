@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
@@ -57,10 +58,11 @@ type Host struct {
 
 	mu            sync.Mutex
 	installations map[int64]*client
-	found         map[int64]int64     // repository id → installation, when its row does not say
-	moved         map[int64]moved     // repository id → where it is now
-	looked        map[int64]time.Time // repository id → when it was last looked up by id
-	notFoundWaits []time.Duration     // pitfall 4
+	found         map[int64]int64  // repository id → installation, when its row does not say
+	moved         map[int64]moved  // repository id → where it is now
+	looked        map[int64]look   // repository id → when it was last looked up by id, and what came of it
+	apps          map[string]int64 // App slug → its id
+	notFoundWaits []time.Duration  // between readings of something not found
 }
 
 var (
@@ -83,7 +85,8 @@ func New(config Config) (*Host, error) {
 		installations: map[int64]*client{},
 		found:         map[int64]int64{},
 		moved:         map[int64]moved{},
-		looked:        map[int64]time.Time{},
+		looked:        map[int64]look{},
+		apps:          map[string]int64{},
 		notFoundWaits: []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond},
 	}
 	if h.log == nil {
@@ -261,16 +264,16 @@ func (h *Host) findInstallation(ctx context.Context, repo bot.Repository) (int64
 
 // identity is who the bot is on this host, asked once.
 type identity struct {
-	mu    sync.Mutex
-	login string // empty: not known yet
+	asking sync.Mutex
+	login  atomic.Pointer[string] // nil: not known yet
 }
 
 // ownLogin returns the login the bot writes as.
 func (h *Host) ownLogin(ctx context.Context) (string, error) {
-	h.self.mu.Lock()
-	defer h.self.mu.Unlock()
-	if h.self.login != "" {
-		return h.self.login, nil
+	h.self.asking.Lock()
+	defer h.self.asking.Unlock()
+	if known := h.self.login.Load(); known != nil {
+		return *known, nil
 	}
 	var login string
 	if h.app != nil {
@@ -293,15 +296,23 @@ func (h *Host) ownLogin(ctx context.Context) (string, error) {
 	if login == "" || login == "[bot]" {
 		return "", errors.New("the host does not say who the bot is")
 	}
-	h.self.login = login
+	h.self.login.Store(&login)
 	return login, nil
+}
+
+// knowOurselves finds out who a token belongs to, before our own words are told from others'. An App's user shows that it is one.
+func (h *Host) knowOurselves(ctx context.Context) error {
+	if h.app != nil {
+		return nil
+	}
+	_, err := h.ownLogin(ctx)
+	return err
 }
 
 // isOwn reports whether login is the bot's, as far as it is known without asking.
 func (h *Host) isOwn(login string) bool {
-	h.self.mu.Lock()
-	defer h.self.mu.Unlock()
-	return h.self.login != "" && strings.EqualFold(h.self.login, login)
+	known := h.self.login.Load()
+	return known != nil && strings.EqualFold(*known, login)
 }
 
 // bearer authenticates with a plain token.
