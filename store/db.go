@@ -42,7 +42,7 @@ type Store struct {
 	locks     *lockTable
 	retries   atomic.Int64
 	stale     atomic.Int64
-	intercept func(statement string) error // tests only, see tx.seam
+	intercept func(statement string, args []any) error // tests only, see seam
 }
 
 // Open connects to a database and checks that it can keep the invariants. It waits a bounded time for a database that does not answer.

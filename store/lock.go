@@ -19,10 +19,11 @@ func lockName(env, what string) string {
 }
 
 // lockTable holds the advisory locks of one Store: a map in front, because GET_LOCK lets one session take a lock it holds already, and one
-// connection of its own behind it. Without a database the map is all there is: the process is the only user of its SQLite file.
+// connection of its own behind it. The process is the only user of its SQLite file, so there processLocks stands behind the map.
 type lockTable struct {
 	env string
-	db  *sql.DB // nil: in process only
+	db  *sql.DB // nil: SQLite
+	key string  // SQLite: the file, which Stores of one process may share
 
 	mu     sync.Mutex
 	conn   *sql.Conn // nil until the first lock, and after it was lost
@@ -34,8 +35,11 @@ type lockTable struct {
 // lease is the life of one lock connection: locks taken on a lost one are gone and must not be released on its successor.
 type lease struct{ conn *sql.Conn }
 
-func newLockTable(env string, db *sql.DB) *lockTable {
-	return &lockTable{env: env, db: db, held: make(map[string]*lease)}
+// processLocks holds the advisory locks of all SQLite databases of this process: file and name → lockTable.
+var processLocks sync.Map
+
+func newLockTable(env string, db *sql.DB, key string) *lockTable {
+	return &lockTable{env: env, db: db, key: key, held: make(map[string]*lease)}
 }
 
 // TryLock takes an advisory lock without waiting; held false: another holder, in this process or elsewhere. release may be called more than
@@ -74,7 +78,8 @@ func (l *lockTable) take(ctx context.Context, name string) (*lease, bool, error)
 		if l.lease == nil {
 			l.lease = &lease{}
 		}
-		return l.lease, true, nil
+		_, busy := processLocks.LoadOrStore(l.key+"\x00"+name, l)
+		return l.lease, !busy, nil
 	}
 	for try := 1; ; try++ {
 		if l.conn == nil {
@@ -105,6 +110,11 @@ func (l *lockTable) drop() {
 	if l.conn != nil {
 		discard(l.conn)
 	}
+	if l.db == nil {
+		for name := range l.held {
+			processLocks.CompareAndDelete(l.key+"\x00"+name, l)
+		}
+	}
 	l.conn, l.lease = nil, nil
 	clear(l.held)
 }
@@ -116,7 +126,8 @@ func (l *lockTable) release(name string, holder *lease) {
 		return // lost with its connection; somebody else may hold it by now
 	}
 	delete(l.held, name)
-	if l.conn == nil {
+	if l.db == nil {
+		processLocks.CompareAndDelete(l.key+"\x00"+name, l)
 		return
 	}
 	// The holder's context may have ended; releasing must not depend on it.
@@ -135,10 +146,8 @@ func (l *lockTable) close() {
 	l.closed = true
 }
 
+// discard closes a connection for good; database/sql reuses one unless its user calls it bad.
 func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return errDiscard })
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = conn.Close()
 }
-
-// errDiscard makes database/sql close a connection instead of reusing it.
-var errDiscard = driver.ErrBadConn

@@ -36,7 +36,11 @@ func (s *Store) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bo
 			if err != nil {
 				return err
 			}
-			if err := tx.addMembers(ctx, buildEntries(batch, members, result)); err != nil {
+			places, err := tx.places(ctx, batch.ID)
+			if err != nil {
+				return err
+			}
+			if err := tx.addMembers(ctx, buildEntries(batch, places, result)); err != nil {
 				return err
 			}
 			return tx.leave(ctx, batch, members, record.Moves)
@@ -55,20 +59,32 @@ func (s *Store) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bo
 
 // buildEntries says who was in a build, and its head. A build in which nobody merged has no head of its own: its base must never count as a
 // commit of this batch.
-func buildEntries(batch bot.Batch, members []bot.Operation, result bot.BuildResult) []memberEntry {
+func buildEntries(batch bot.Batch, places map[string]int, result bot.BuildResult) []memberEntry {
 	var entries []memberEntry
 	if result.HeadSHA != result.BaseSHA {
 		entries = append(entries, memberEntry{batchID: batch.ID, event: bot.MemberHead, build: batch.Build, headSHA: result.HeadSHA})
 	}
 	for _, m := range result.Members {
-		position := slices.IndexFunc(members, func(op bot.Operation) bool { return op.ID == m.OperationID })
-		if m.Fate == bot.FateMerged && position >= 0 {
+		if place := places[m.OperationID]; m.Fate == bot.FateMerged && place > 0 {
 			entries = append(entries, memberEntry{
-				batchID: batch.ID, operationID: m.OperationID, event: bot.MemberBuilt, build: batch.Build, position: position + 1, headSHA: m.HeadSHA,
+				batchID: batch.ID, operationID: m.OperationID, event: bot.MemberBuilt, build: batch.Build, position: place, headSHA: m.HeadSHA,
 			})
 		}
 	}
 	return entries
+}
+
+// places reads the place, from 1, that every operation ever claimed by a batch has in it.
+func (t *tx) places(ctx context.Context, batchID int64) (map[string]int, error) {
+	places := make(map[string]int)
+	err := t.each(ctx, `SELECT operation_id, position FROM merge_batch_member WHERE batch_id = ? AND event = ?`, []any{batchID, bot.MemberClaimed}, func(scan scan) error {
+		var operation string
+		var place int
+		err := scan(&operation, &place)
+		places[operation] = place
+		return err
+	})
+	return places, err
 }
 
 // Settle brings a batch and every remaining member to an end in one transaction. It begins with the guarded write of the batch, so of
@@ -179,21 +195,27 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 // leave brings members to what became of them, under the guarded write of their batch's row. Those that ride again keep their request row and
 // with it their place in the order: deleting and inserting it anew would lock gaps that admissions go into.
 func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation, outcomes []bot.MemberOutcome) error {
-	byID := make(map[string]int, len(members))
-	for i, op := range members {
-		byID[op.ID] = i
+	if len(outcomes) == 0 {
+		return nil
+	}
+	places, err := t.places(ctx, batch.ID)
+	if err != nil {
+		return err
+	}
+	riding := make(map[string]bot.Operation, len(members))
+	for _, op := range members {
+		riding[op.ID] = op
 	}
 	var changes []change
 	var entries []memberEntry
 	var ended []int64
 	again := make(map[int64][]int64) // cohort → requests
 	for _, o := range outcomes {
-		i, rides := byID[o.OperationID]
+		op, rides := riding[o.OperationID]
 		if !rides {
 			return t.fail(fmt.Errorf("operation %s does not ride in batch %d", o.OperationID, batch.ID))
 		}
-		delete(byID, o.OperationID) // a second outcome of one member is refused
-		op := members[i]
+		delete(riding, op.ID) // a second outcome of one member is refused
 		if o.To == bot.OperationWaiting {
 			again[o.Cohort] = append(again[o.Cohort], op.RequestID)
 		} else {
@@ -201,11 +223,8 @@ func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation
 		}
 		changes = append(changes, change{op: op, to: o.To, headSHA: o.HeadSHA, reason: o.Reason, detail: o.Detail, notify: o.Notify, by: "batchbot", batchID: batch.ID})
 		entries = append(entries, memberEntry{
-			batchID: batch.ID, operationID: op.ID, event: leaving(batch, o), build: batch.Build, position: i + 1, headSHA: op.HeadSHA, reason: o.Reason, detail: o.Detail,
+			batchID: batch.ID, operationID: op.ID, event: leaving(batch, o), build: batch.Build, position: places[op.ID], headSHA: op.HeadSHA, reason: o.Reason, detail: o.Detail,
 		})
-	}
-	if len(changes) == 0 {
-		return nil
 	}
 	if ok, err := t.transition(ctx, changes); err != nil || !ok {
 		return t.unlessHeld(batch, err)

@@ -102,13 +102,10 @@ func (s *Store) attempt(ctx context.Context, j job) (failure, error) {
 		}
 		return classify(err), err
 	}
-	if err := tx.seam("COMMIT"); err != nil {
+	if err = s.seam("COMMIT", nil); err != nil {
 		_ = sqlTx.Rollback()
-		return classify(err), err
-	}
-	err = sqlTx.Commit()
-	if err == nil {
-		err = tx.seam("after COMMIT")
+	} else if err = sqlTx.Commit(); err == nil {
+		err = s.seam("after COMMIT", nil)
 	}
 	if err != nil {
 		return classifyCommit(ctx, err), fmt.Errorf("commit: %w", err)
@@ -136,12 +133,12 @@ type tx struct {
 	failure error
 }
 
-// seam lets a test fail or hold a transaction at a statement.
-func (t *tx) seam(statement string) error {
-	if t.store.intercept == nil {
+// seam lets a test see a statement, or fail or hold its transaction there.
+func (s *Store) seam(statement string, args []any) error {
+	if s.intercept == nil {
 		return nil
 	}
-	return t.store.intercept(statement)
+	return s.intercept(statement, args)
 }
 
 // exec runs one statement and returns how many rows its WHERE clause met.
@@ -179,7 +176,7 @@ func (t *tx) run(ctx context.Context, statement string, args []any) (sql.Result,
 		return nil, t.failure
 	}
 	statement = t.store.dialect.sql(statement)
-	if err := t.seam(statement); err != nil {
+	if err := t.store.seam(statement, args); err != nil {
 		return nil, err
 	}
 	return t.sql.ExecContext(ctx, statement, args...)
@@ -191,7 +188,7 @@ func (t *tx) each(ctx context.Context, query string, args []any, read func(scan 
 		return t.failure
 	}
 	query = t.store.dialect.sql(query)
-	if err := t.seam(query); err != nil {
+	if err := t.store.seam(query, args); err != nil {
 		return t.fail(err)
 	}
 	rows, err := t.sql.QueryContext(ctx, query, args...)
@@ -213,7 +210,11 @@ func (t *tx) fail(err error) error {
 
 // each implements source, outside any transaction.
 func (s *Store) each(ctx context.Context, query string, args []any, read func(scan scan) error) error {
-	rows, err := s.reader.QueryContext(ctx, s.dialect.sql(query), args...)
+	query = s.dialect.sql(query)
+	if err := s.seam(query, args); err != nil {
+		return err
+	}
+	rows, err := s.reader.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}

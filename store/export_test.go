@@ -1,0 +1,13 @@
+package store
+
+import "context"
+
+// Intercept calls f before every statement, and with "COMMIT" before and "after COMMIT" after it. An error f returns is taken for the database's.
+func Intercept(s *Store, f func(statement string, args []any) error) { s.intercept = f }
+
+// Transaction runs one transaction of the test's own statements; landed as in job.
+func Transaction(ctx context.Context, s *Store, run func(exec func(statement string, args ...any) (int64, error)) error, landed func(context.Context) (bool, error)) error {
+	return s.write(ctx, job{name: "test", run: func(tx *tx) error {
+		return run(func(statement string, args ...any) (int64, error) { return tx.exec(ctx, statement, args...) })
+	}, landed: landed})
+}

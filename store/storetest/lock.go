@@ -1,0 +1,3 @@
+package storetest
+
+var lockTests = tests{}

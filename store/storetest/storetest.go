@@ -1,0 +1,55 @@
+// Package storetest is the conformance suite of store: every database passes it. Each test has an empty database of its own and may open it
+// several times, as several instances do.
+package storetest
+
+import (
+	"context"
+	"database/sql"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/batchbot/batchbot/store"
+)
+
+// Database is one migrated, empty database.
+type Database struct {
+	Driver store.Driver
+	SQL    *sql.DB                         // beside the store, to look at rows and to hold locks
+	Open   func(t testing.TB) *store.Store // one more instance; closed when the test ends
+	// Intercept calls f before every statement, and with "COMMIT" before and "after COMMIT" after it. An error f returns is taken for
+	// the database's.
+	Intercept func(s *store.Store, f func(statement string, args []any) error)
+	// Transaction runs one transaction of the test's own statements; landed looks whether it took effect after all.
+	Transaction func(ctx context.Context, s *store.Store, run func(exec func(statement string, args ...any) (int64, error)) error,
+		landed func(context.Context) (bool, error)) error
+}
+
+// severalWriters reports whether transactions of several connections run at the same time. In SQLite a writer has the database to itself.
+func (d Database) severalWriters() bool { return d.Driver == store.MySQL }
+
+// tests are named test functions of one file of this package.
+type tests map[string]func(t *testing.T, db Database)
+
+// Run runs the suite; newDatabase makes one more migrated, empty database, which goes when its test ends.
+func Run(t *testing.T, newDatabase func(t testing.TB) Database) {
+	for file, tests := range map[string]tests{
+		"batch":      batchTests,
+		"claim":      claimTests,
+		"lock":       lockTests,
+		"repository": repositoryTests,
+		"schema":     schemaTests,
+		"settle":     settleTests,
+		"tx":         txTests,
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			for _, name := range slices.Sorted(maps.Keys(tests)) {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					tests[name](t, newDatabase(t))
+				})
+			}
+		})
+	}
+}
