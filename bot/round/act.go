@@ -154,6 +154,9 @@ func (d *Driver) runBuild(ctx context.Context, t tick, base string) (bot.Build, 
 		})
 	}
 	built, err := d.Git.Build(ctx, remote, spec)
+	if errors.Is(err, bot.ErrNotFound) {
+		return nil, remote, fmt.Errorf("building batch %d on %s: %w", t.batch.ID, t.queue.Target, errTargetGone)
+	}
 	if err != nil {
 		return nil, remote, fmt.Errorf("building batch %d: %w", t.batch.ID, err)
 	}
@@ -195,6 +198,10 @@ func (d *Driver) push(ctx context.Context, t tick, built bot.Build, remote bot.G
 	}
 	branch := t.batch.Branch(t.queue.Target)
 	outcome, err := built.Push(ctx, branch, heads)
+	if errors.Is(err, bot.ErrForbidden) {
+		why := "the host forbids the bot to push its batch branch; give the app write access to contents, then resume the queue"
+		return d.act(ctx, t, action{verb: fail, code: bot.CodePushRefused, why: why})
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("pushing %s: %w", branch, err)
 	}
