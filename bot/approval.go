@@ -43,6 +43,18 @@ type Approvals struct {
 	Decision HostDecision
 }
 
+// For returns the policy as it applies to one merge request: the head of a fork rides only with an approval of somebody with write
+// access, whatever the repository's settings leave out.
+func (p ApprovalPolicy) For(mr MRSnapshot) ApprovalPolicy {
+	if mr.FromFork {
+		p.Count = max(p.Count, 1)
+		if !p.Minimum.AtLeast(PermissionWrite) {
+			p.Minimum = PermissionWrite
+		}
+	}
+	return p
+}
+
 // ApprovalVerdict says whether a merge request is approved at its head, by whom, and if not what is missing.
 type ApprovalVerdict struct {
 	Sufficient bool

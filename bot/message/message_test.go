@@ -151,6 +151,7 @@ func texts() map[string]string {
 		"reply_help":             Help(),
 		"reply_outsider":         Outsider("mallory"),
 		"reply_not_mr":           NotMergeRequest(),
+		"reply_batch_mr":         BatchMRCommand(),
 		"reply_closed":           Refused(bot.Obstacle(bot.MRSnapshot{State: bot.MRClosed})),
 		"reply_draft":            Refused(bot.Obstacle(bot.MRSnapshot{State: bot.MROpen, Draft: true})),
 		"reply_no_queue":         NoQueue("feature/x", []string{"main", "release/1.2"}),

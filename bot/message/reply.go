@@ -34,6 +34,11 @@ func NotMergeRequest() string {
 	return "This is not a merge request, so there is nothing to land. Comment `/batch` on a merge request instead.\n"
 }
 
+// BatchMRCommand refuses a command on a batch MR.
+func BatchMRCommand() string {
+	return "This is a batch, made by the bot: it lands by itself once CI is green. Comment `/batch` on one of its members instead.\n"
+}
+
 // Refused refuses an application because of an obstacle as bot.Obstacle words it.
 func Refused(obstacle string) string {
 	return "This merge request cannot be applied: " + detail(obstacle) + ".\n"

@@ -1,0 +1,358 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/command"
+	"github.com/batchbot/batchbot/bot/message"
+)
+
+// errLater makes a delivery come back: somebody applied the same merge request at this moment and is not visible yet.
+var errLater = errors.New("somebody applied it at the same moment")
+
+// holdsCommand reports whether a comment is worth a look: by a person, and with a command in it.
+func holdsCommand(c bot.Comment) bool {
+	if c.Author.Bot || message.IsOwn(c.Body) {
+		return false
+	}
+	commands, _ := command.Parse(c.Body)
+	return len(commands) > 0
+}
+
+// Comment carries out the commands of one comment, in order, each once: those handled before are passed over. It returns how many
+// were new. source is the delivery it came from, or "look".
+func (a *Applier) Comment(ctx context.Context, repo bot.Repository, c bot.Comment, source string) (handled int, err error) {
+	if !holdsCommand(c) || c.Number == 0 {
+		return 0, nil
+	}
+	commands, more := command.Parse(c.Body)
+	for _, cmd := range commands {
+		o := order{repo: repo, comment: c, verb: cmd.Verb, ref: bot.CommandRef{
+			RequestID: requestID(repo, c, fmt.Sprint(cmd.Line)),
+			Order:     bot.CommandOrder{At: c.CreatedAt.UnixMicro(), ID: c.ID},
+			By:        c.Author.Login,
+			Verb:      string(cmd.Verb),
+			Source:    source,
+		}}
+		done, err := a.Records.Handled(ctx, o.ref.RequestID)
+		if err != nil {
+			return handled, fmt.Errorf("looking up command %s: %w", o.ref.RequestID, err)
+		}
+		if done {
+			continue
+		}
+		if err := a.carryOut(ctx, o); err != nil {
+			return handled, fmt.Errorf("carrying out %q by %s on %s#%d: %w", "/batch "+string(cmd.Verb), c.Author.Login, repo.Path, c.Number, err)
+		}
+		handled++
+	}
+	if more {
+		o := order{repo: repo, comment: c, ref: bot.CommandRef{RequestID: requestID(repo, c, "more"), By: c.Author.Login, Source: source}}
+		return handled, a.answer(ctx, o, "", message.TooMany(command.MaxCommands))
+	}
+	return handled, nil
+}
+
+// requestID names one line of one comment: whoever brings it, it is handled once.
+func requestID(repo bot.Repository, c bot.Comment, line string) string {
+	return fmt.Sprintf("%s:%s:%d:%s", repo.Host, c.Kind, c.ID, line)
+}
+
+// order is one command with what it needs.
+type order struct {
+	repo    bot.Repository
+	comment bot.Comment
+	verb    command.Verb
+	ref     bot.CommandRef
+}
+
+// answer stores what is said to a command that changes nothing.
+func (a *Applier) answer(ctx context.Context, o order, reaction bot.Reaction, text string) error {
+	_, err := a.Records.Answer(ctx, bot.Answer{
+		Command: o.ref, Repository: o.repo, Number: o.comment.Number, Comment: o.comment, Reaction: reaction, Reply: text,
+	})
+	if err != nil {
+		return fmt.Errorf("storing the answer: %w", err)
+	}
+	a.NudgeOutbox()
+	return nil
+}
+
+// accept acknowledges a command just before it is carried out: repeated, it is the same reaction.
+func (a *Applier) accept(ctx context.Context, o order) error {
+	if err := a.Records.Acknowledge(ctx, o.repo, o.comment, bot.ReactionSeen); err != nil {
+		return fmt.Errorf("storing the reaction: %w", err)
+	}
+	return nil
+}
+
+// carryOut handles one command. Whatever may fail comes before the one transaction that records it.
+func (a *Applier) carryOut(ctx context.Context, o order) error {
+	switch o.verb.Standing() {
+	case command.Unknown:
+		return a.answer(ctx, o, bot.ReactionConfused, message.Unknown(string(o.verb), string(o.verb.Nearest())))
+	case command.Later:
+		return a.answer(ctx, o, bot.ReactionConfused, message.NotYet(string(o.verb)))
+	}
+	if o.verb == command.Help {
+		return a.answer(ctx, o, bot.ReactionSeen, message.Help())
+	}
+	host, err := a.host(o.repo.Host)
+	if err != nil {
+		return err
+	}
+	mr, err := host.ReadMR(ctx, o.repo, o.comment.Number)
+	if errors.Is(err, bot.ErrNotFound) {
+		return a.answer(ctx, o, bot.ReactionConfused, message.NotMergeRequest())
+	}
+	if err != nil {
+		return fmt.Errorf("reading it: %w", err)
+	}
+	may, err := a.may(ctx, host, o, mr)
+	if err != nil {
+		return err
+	}
+	if !may {
+		return a.answer(ctx, o, bot.ReactionRefused, message.Outsider(o.comment.Author.Login))
+	}
+	if strings.HasPrefix(mr.SourceBranch, bot.BatchBranchPrefix) && !mr.FromFork {
+		return a.answer(ctx, o, bot.ReactionConfused, message.BatchMRCommand())
+	}
+	// What the host shows comes first: after a lost webhook the rows would make the answer wrong.
+	r := &reading{repo: o.repo, mr: mr}
+	views, _, err := a.reconcile(ctx, r, o.ref.Source)
+	if err != nil {
+		return err
+	}
+	switch o.verb {
+	case command.Cancel:
+		return a.cancel(ctx, o, r, views)
+	case command.Retry:
+		return a.retry(ctx, o, r, views)
+	case command.Status:
+		return a.status(ctx, o, r, views)
+	}
+	return a.apply(ctx, o, r)
+}
+
+// may asks the host, at the moment of use: the author of a merge request, and everybody with write access.
+func (a *Applier) may(ctx context.Context, host bot.Host, o order, mr bot.MRSnapshot) (bool, error) {
+	if o.comment.Author.ID != 0 && o.comment.Author.ID == mr.Author.ID {
+		return true, nil
+	}
+	permission, err := host.Permission(ctx, o.repo, o.comment.Author)
+	if errors.Is(err, bot.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the permission of %s: %w", o.comment.Author.Login, err)
+	}
+	return permission.AtLeast(bot.PermissionWrite), nil
+}
+
+func (a *Applier) apply(ctx context.Context, o order, r *reading) error {
+	if obstacle := bot.Obstacle(r.mr); obstacle != "" {
+		return a.answer(ctx, o, bot.ReactionRefused, message.Refused(obstacle))
+	}
+	found, err := a.queue(ctx, o.repo, r.mr.Target)
+	if err != nil {
+		return err
+	}
+	if found.refusal != "" {
+		return a.answer(ctx, o, bot.ReactionRefused, found.refusal)
+	}
+	verdict, err := a.verdict(ctx, r, found.queue.Settings.Approvals)
+	if err != nil {
+		return err
+	}
+	if err := a.accept(ctx, o); err != nil {
+		return err
+	}
+	result, err := a.Records.Apply(ctx, bot.Application{
+		OperationID: a.NewID(), QueueID: found.queue.ID, Repository: o.repo, MR: r.mr, Admit: verdict.Sufficient, Detail: verdict.Missing,
+		Lane: bot.LaneNormal, ExpiresIn: a.ExpiresIn, Command: o.ref,
+	})
+	if err != nil {
+		return fmt.Errorf("applying it: %w", err)
+	}
+	links := a.links(o.repo)
+	switch result.Outcome {
+	case bot.ApplyDone, bot.ApplyDuplicate:
+		a.NudgeOutbox()
+		if result.Operation.Status == bot.OperationWaiting {
+			a.Nudge(found.queue.ID)
+		}
+		a.Logger.Info("a merge request was applied", "host", o.repo.Host, "repo", o.repo.Path, "mr", r.mr.Number, "queue", found.queue.ID,
+			"operation", result.Operation.ID, "status", result.Operation.Status.String(), "by", o.ref.By, "delivery", o.ref.Source)
+		if found.note == "" {
+			return nil
+		}
+		// The command is recorded already; the note has an id of its own, so that it is said once too. Said late it would mislead, so
+		// a crash right here loses it.
+		o.ref.RequestID += ":settings"
+		return a.answer(ctx, o, "", found.note)
+	case bot.ApplyRetryLater:
+		return errLater
+	case bot.ApplySuperseded:
+		return a.answer(ctx, o, "", message.Superseded())
+	}
+	view, err := a.view(ctx, o, result.Operation)
+	if err != nil {
+		return err
+	}
+	switch result.Outcome {
+	case bot.ApplyNeedsRetry:
+		return a.answer(ctx, o, "", message.NeedsRetry(view, links))
+	case bot.ApplyLanded:
+		return a.answer(ctx, o, "", message.AlreadyLanded(view, links))
+	}
+	return a.answer(ctx, o, "", message.AlreadyActive(view, links)+found.note)
+}
+
+// view is where an operation stands, for an answer.
+func (a *Applier) view(ctx context.Context, o order, op bot.Operation) (bot.OperationView, error) {
+	views, err := a.current(ctx, o.repo, o.comment.Number)
+	if err != nil {
+		return bot.OperationView{}, err
+	}
+	for _, v := range views {
+		if v.Operation.ID == op.ID {
+			return v, nil
+		}
+	}
+	return bot.OperationView{Operation: op}, nil
+}
+
+func (a *Applier) links(repo bot.Repository) message.Links {
+	host, ok := a.Hosts[repo.Host]
+	if !ok {
+		return nil
+	}
+	return message.LinksOf(repo, host.MRURL)
+}
+
+// pick chooses the operation a command is about: one that wanted says yes to, rather of the target the merge request has now. Without
+// any, latest is the newest one, nil if there never was one.
+func pick(views []bot.OperationView, target string, wanted func(bot.OperationStatus) bool) (view bot.OperationView, ok bool, latest *bot.OperationView) {
+	for _, v := range views {
+		if !wanted(v.Operation.Status) {
+			continue
+		}
+		if !ok || (v.Operation.Target == target && view.Operation.Target != target) {
+			view, ok = v, true
+		}
+	}
+	if len(views) > 0 {
+		latest = &views[0]
+	}
+	return view, ok, latest
+}
+
+// errBusy makes a delivery come back: the rows changed under every try.
+var errBusy = errors.New("its operation kept changing")
+
+func (a *Applier) cancel(ctx context.Context, o order, r *reading, views []bot.OperationView) error {
+	for range 5 {
+		view, ok, latest := pick(views, r.mr.Target, bot.OperationStatus.Followed)
+		if !ok {
+			return a.answer(ctx, o, bot.ReactionConfused, message.NothingToCancel(latest, a.links(o.repo)))
+		}
+		op := view.Operation
+		move := bot.Move{
+			OperationID: op.ID, From: op.Status, Version: op.Version, To: bot.OperationCancelled, Reason: bot.ReasonCancelled,
+			By: o.ref.By, Source: o.ref.Source, Command: &o.ref,
+		}
+		if op.Status == bot.OperationBatched && view.Batch != nil && view.Batch.Status.Active() {
+			if view.Batch.Phase == bot.PhaseLanding {
+				return a.answer(ctx, o, bot.ReactionRefused, message.Landing(*view.Batch, a.links(o.repo)))
+			}
+			guard := view.Batch.Guard()
+			move.Batch = &guard
+		}
+		// A member without an active batch was read between two transactions: read again.
+		if op.Status != bot.OperationBatched || move.Batch != nil {
+			done, err := a.commanded(ctx, o, op, move)
+			if err != nil || done {
+				return err
+			}
+		}
+		var err error
+		if views, err = a.current(ctx, o.repo, o.comment.Number); err != nil {
+			return err
+		}
+	}
+	return errBusy
+}
+
+func (a *Applier) retry(ctx context.Context, o order, r *reading, views []bot.OperationView) error {
+	for range 5 {
+		view, ok, latest := pick(views, r.mr.Target, func(s bot.OperationStatus) bool { return s == bot.OperationFailed })
+		if !ok {
+			if i := slices.IndexFunc(views, func(v bot.OperationView) bool { return v.Operation.Status.Open() }); i >= 0 {
+				latest = &views[i]
+			}
+			return a.answer(ctx, o, bot.ReactionConfused, message.NothingToRetry(latest, a.links(o.repo)))
+		}
+		if obstacle := bot.Obstacle(r.mr); obstacle != "" {
+			return a.answer(ctx, o, bot.ReactionRefused, message.Refused(obstacle))
+		}
+		verdict, err := a.verdict(ctx, r, view.Queue.Settings.Approvals)
+		if err != nil {
+			return err
+		}
+		op := view.Operation
+		done, err := a.commanded(ctx, o, op, bot.Move{
+			OperationID: op.ID, From: op.Status, Version: op.Version, To: bot.OperationPendingApproval, Reason: bot.ReasonRetried, Detail: verdict.Missing,
+			By: o.ref.By, Source: o.ref.Source, Command: &o.ref,
+		})
+		if err != nil {
+			return err
+		}
+		if done {
+			// Approved still, it goes straight on. Should this fail, the next event or look does it.
+			if _, _, err := a.reconcile(ctx, r, o.ref.Source); err != nil {
+				a.Logger.Warn("a retried operation is not admitted yet", "operation", op.ID, "error", err)
+			}
+			return nil
+		}
+		if views, err = a.current(ctx, o.repo, o.comment.Number); err != nil {
+			return err
+		}
+	}
+	return errBusy
+}
+
+// commanded makes the move a command asked for. done false: the rows were no longer as read.
+func (a *Applier) commanded(ctx context.Context, o order, op bot.Operation, move bot.Move) (done bool, err error) {
+	if err := a.accept(ctx, o); err != nil {
+		return false, err
+	}
+	result, err := a.Records.Move(ctx, move)
+	if err != nil {
+		return false, fmt.Errorf("moving operation %s to %s: %w", op.ID, move.To, err)
+	}
+	switch result {
+	case bot.MoveDone:
+		a.moved(o.repo, op, move)
+		return true, nil
+	case bot.MoveDuplicate:
+		return true, nil
+	case bot.MoveSuperseded:
+		return true, a.answer(ctx, o, "", message.Superseded())
+	}
+	return false, nil
+}
+
+func (a *Applier) status(ctx context.Context, o order, r *reading, views []bot.OperationView) error {
+	known, err := a.Records.RecordMR(ctx, o.repo.ID, r.mr)
+	if err != nil {
+		return fmt.Errorf("recording it: %w", err)
+	}
+	view := bot.StickyView{MergeRequest: known, Repository: o.repo, Operations: views}
+	return a.answer(ctx, o, bot.ReactionSeen, message.Status(view, a.links(o.repo)))
+}

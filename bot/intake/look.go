@@ -1,0 +1,322 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/batchbot/batchbot/bot"
+)
+
+// LookerConfig is what a Looker needs. Zero durations have defaults.
+type LookerConfig struct {
+	Applier  *Applier      // what the look finds goes through it; its hosts and records are looked at
+	Base     time.Duration // between looks at a busy repository, and between ticks; default 60 s
+	Most     time.Duration // between looks at a quiet one; default 10 min
+	Overlap  time.Duration // how far behind the watermark a look begins; default 2 min
+	Limit    time.Duration // of one look; default 5 min
+	Parallel int           // repositories looked at once; default 2
+	Seldom   time.Duration // between listings of all repositories, and between purges; default 1 h
+	Logger   *slog.Logger  // nil: silent
+}
+
+// Looker looks at every repository from time to time for what no webhook told: commands, pushes, approvals, closings, the state of
+// batches. With every delivery lost the bot is slow, not wrong.
+type Looker struct {
+	config LookerConfig
+
+	mu     sync.Mutex
+	plan   map[int64]schedule   // by repository id
+	listed map[string]time.Time // when the repositories of a host were listed last
+	purged time.Time
+}
+
+// schedule says when a repository is looked at next.
+type schedule struct {
+	due      time.Time
+	interval time.Duration
+}
+
+// NewLooker returns a looker with the defaults filled in.
+func NewLooker(c LookerConfig) *Looker {
+	set(&c.Base, time.Minute)
+	set(&c.Most, 10*time.Minute)
+	set(&c.Overlap, 2*time.Minute)
+	set(&c.Limit, 5*time.Minute)
+	set(&c.Parallel, 2)
+	set(&c.Seldom, time.Hour)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Looker{config: c, plan: make(map[int64]schedule), listed: make(map[string]time.Time)}
+}
+
+// Run looks until ctx ends.
+func (l *Looker) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		l.Tick(ctx)
+		timer.Reset(l.config.Base)
+	}
+}
+
+// Tick looks once at every repository that is due, ends what expired and deletes what is old. What fails is logged and due again.
+func (l *Looker) Tick(ctx context.Context) {
+	a := l.config.Applier
+	var group sync.WaitGroup
+	slots := make(chan struct{}, l.config.Parallel)
+	for name := range a.Hosts {
+		if time.Since(l.listed[name]) >= l.config.Seldom {
+			if err := a.ListRepositories(ctx, name); err != nil {
+				l.config.Logger.Warn("could not list repositories", "host", name, "error", err)
+			} else {
+				l.listed[name] = time.Now()
+			}
+		}
+		repos, err := a.Records.ActiveRepositories(ctx, name)
+		if err != nil {
+			l.config.Logger.Warn("could not read the repositories", "host", name, "error", err)
+			continue
+		}
+		for _, repo := range repos {
+			if !l.due(repo.ID) {
+				continue
+			}
+			slots <- struct{}{}
+			group.Go(func() {
+				defer func() { <-slots }()
+				l.look(ctx, repo)
+			})
+		}
+	}
+	group.Wait()
+	l.tidy(ctx)
+}
+
+// look does one look and plans the next.
+func (l *Looker) look(ctx context.Context, repo bot.Repository) {
+	ctx, cancel := context.WithTimeout(ctx, l.config.Limit)
+	defer cancel()
+	log := l.config.Logger.With("host", repo.Host, "repo", repo.Path)
+	look, err := l.RunOnce(ctx, repo)
+	var limited *bot.RateLimitedError
+	switch {
+	case err == nil && look.Repairs() > 0:
+		log.Warn("a look found what a webhook should have told", "commands", look.Commands, "moves", look.Moves)
+	case errors.As(err, &limited):
+		log.Info("a look was put off", "error", err)
+	case err != nil && ctx.Err() == nil:
+		log.Warn("a look failed", "error", err)
+	}
+	l.next(repo.ID, look, err)
+}
+
+func (l *Looker) due(repository int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, ok := l.plan[repository]
+	return !ok || !time.Now().Before(s.due)
+}
+
+// next plans the next look: soon after one that found something, later and later while all is quiet or nothing can be read.
+func (l *Looker) next(repository int64, look Look, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.plan[repository]
+	switch {
+	case look.Repairs() > 0 || s.interval == 0:
+		s.interval = l.config.Base
+	default:
+		s.interval = min(2*s.interval, l.config.Most)
+	}
+	pause := s.interval
+	var limited *bot.RateLimitedError
+	if errors.As(err, &limited) {
+		pause = max(pause, limited.RetryAfter)
+	}
+	// Looks at many repositories spread instead of marching together; the tick comes each Base, so a little early is on time.
+	s.due = time.Now().Add(pause - jitter(l.config.Base/4))
+	l.plan[repository] = s
+}
+
+// tidy does what needs doing now and then, whichever instance does it.
+func (l *Looker) tidy(ctx context.Context) {
+	const atOnce = 200
+	records := l.config.Applier.Records
+	for ctx.Err() == nil {
+		n, err := records.ExpireOperations(ctx, atOnce)
+		if err != nil {
+			l.config.Logger.Warn("could not end expired operations", "error", err)
+		}
+		if n > 0 {
+			l.config.Applier.NudgeOutbox()
+		}
+		if err != nil || n < atOnce {
+			break
+		}
+	}
+	if time.Since(l.purged) < l.config.Seldom {
+		return
+	}
+	if err := records.PurgeOld(ctx); err != nil {
+		l.config.Logger.Warn("could not delete what is old", "error", err)
+		return
+	}
+	l.purged = time.Now()
+}
+
+// Look says what one look at a repository found.
+type Look struct {
+	Commands int // handled by this look
+	Moves    int // operations that changed
+	Watched  int // queues with a batch that were woken
+}
+
+// Repairs is how many things a webhook should have told.
+func (l Look) Repairs() int { return l.Commands + l.Moves }
+
+// RunOnce looks at one repository once. It goes as far as it can: the error joins what failed. The watermark moves only when
+// nothing did, and only to times the host has shown, never to our own clock's.
+func (l *Looker) RunOnce(ctx context.Context, repo bot.Repository) (Look, error) {
+	a := l.config.Applier
+	host, err := a.host(repo.Host)
+	if err != nil {
+		return Look{}, err
+	}
+	var look Look
+	var failed []error
+	seen, err := l.comments(ctx, host, repo, &look)
+	if errors.Is(err, bot.ErrGone) || errors.Is(err, bot.ErrNotFound) {
+		// Renamed, archived, deleted or taken away: the host's word on its id says which.
+		_, _, err := a.readRepository(ctx, repo, true)
+		return look, err
+	}
+	var limited *bot.RateLimitedError
+	if errors.As(err, &limited) {
+		return look, err // whatever else is asked now makes it worse
+	}
+	if err != nil {
+		failed = append(failed, err)
+	}
+	operations, err := a.Records.FollowedOperations(ctx, repo.ID)
+	if err != nil {
+		failed = append(failed, fmt.Errorf("reading the operations of %s: %w", repo.Path, err))
+	}
+	done := make(map[int]bool, len(operations))
+	for _, op := range operations {
+		if done[op.Number] || ctx.Err() != nil {
+			continue
+		}
+		done[op.Number] = true
+		moved, err := a.ReconcileMR(ctx, repo, op.Number)
+		look.Moves += moved
+		if err != nil {
+			failed = append(failed, err)
+		}
+		if errors.As(err, &limited) {
+			break
+		}
+	}
+	queues, err := a.Records.QueuesWatching(ctx, repo.ID, "")
+	if err != nil {
+		failed = append(failed, fmt.Errorf("finding the batches of %s: %w", repo.Path, err))
+	}
+	for _, id := range queues {
+		a.Nudge(id)
+	}
+	look.Watched = len(queues)
+	if len(failed) == 0 && ctx.Err() == nil && seen.After(repo.CommentsSeenAt) {
+		if err := a.Records.SaveWatermark(ctx, repo.ID, seen); err != nil {
+			failed = append(failed, fmt.Errorf("storing up to when %s was looked at: %w", repo.Path, err))
+		}
+	}
+	return look, errors.Join(failed...)
+}
+
+// comments carries out the commands written since the watermark and returns up to when the host has shown everything.
+//
+// A repository never looked at begins at its newest change: what was written before the bot came is not meant for it.
+// Merge requests are listed before comments, so that a comment no younger than the newest of them cannot be missing.
+func (l *Looker) comments(ctx context.Context, host bot.Host, repo bot.Repository, look *Look) (seen time.Time, err error) {
+	seen = repo.CommentsSeenAt
+	since := time.Time{}
+	if !seen.IsZero() {
+		since = seen.Add(-l.config.Overlap)
+	}
+	mrs, err := host.ListUpdatedMRs(ctx, repo, since)
+	if err != nil {
+		return seen, fmt.Errorf("listing the merge requests of %s: %w", repo.Path, err)
+	}
+	newest := seen
+	for _, mr := range mrs {
+		newest = later(newest, mr.UpdatedAt)
+	}
+	if newest.IsZero() {
+		return seen, nil // no merge request, no command
+	}
+	if seen.IsZero() {
+		since = newest.Add(-l.config.Overlap)
+	}
+	var failed []error
+	apply := func(c bot.Comment) {
+		if c.CreatedAt.Before(since) {
+			return
+		}
+		newest = later(newest, c.CreatedAt)
+		n, err := l.config.Applier.Comment(ctx, repo, c, "look")
+		look.Commands += n
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	// A host lists only so many at once, oldest first: go on from the newest until nothing new comes.
+	known := make(map[int64]bool)
+	for from := since; ; {
+		list, err := host.ListComments(ctx, repo, from)
+		if err != nil {
+			return seen, errors.Join(append(failed, fmt.Errorf("listing the comments of %s: %w", repo.Path, err))...)
+		}
+		fresh := false
+		for _, c := range list {
+			if known[c.ID] {
+				continue
+			}
+			known[c.ID], fresh = true, true
+			from = later(from, c.CreatedAt)
+			apply(c)
+		}
+		if !fresh || ctx.Err() != nil {
+			break
+		}
+	}
+	for _, mr := range mrs {
+		if mr.UpdatedAt.Before(since) {
+			continue
+		}
+		reviews, err := host.ListReviewComments(ctx, repo, mr.Number)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("listing the reviews of %s#%d: %w", repo.Path, mr.Number, err))
+			continue
+		}
+		for _, c := range reviews {
+			apply(c)
+		}
+	}
+	return newest, errors.Join(failed...)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

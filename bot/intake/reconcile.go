@@ -1,0 +1,158 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batchbot/batchbot/bot"
+)
+
+// reading is a merge request as the host shows it now, with its approvals once somebody asked for them: they are read once per
+// head, whatever number of operations is judged by them.
+type reading struct {
+	repo      bot.Repository
+	mr        bot.MRSnapshot
+	approvals *bot.Approvals
+}
+
+// verdict judges the approvals of an open merge request at the head that was read.
+func (a *Applier) verdict(ctx context.Context, r *reading, policy bot.ApprovalPolicy) (bot.ApprovalVerdict, error) {
+	if r.approvals == nil {
+		host, err := a.host(r.repo.Host)
+		if err != nil {
+			return bot.ApprovalVerdict{}, err
+		}
+		approvals, err := host.ReadApprovals(ctx, r.repo, r.mr.Number)
+		if err != nil {
+			return bot.ApprovalVerdict{}, fmt.Errorf("reading the approvals of %s#%d: %w", r.repo.Path, r.mr.Number, err)
+		}
+		r.approvals = &approvals
+	}
+	return bot.JudgeApproval(policy.For(r.mr), r.mr.Author, r.mr.HeadSHA, *r.approvals), nil
+}
+
+// ReconcileMR brings the operations of one merge request in line with what the host shows, and wakes the queue when it is a batch
+// MR. It returns how many operations changed.
+func (a *Applier) ReconcileMR(ctx context.Context, repo bot.Repository, number int) (moved int, err error) {
+	return a.reconcileMR(ctx, repo, number, "look")
+}
+
+func (a *Applier) reconcileMR(ctx context.Context, repo bot.Repository, number int, source string) (moved int, err error) {
+	batch, ok, err := a.Records.BatchMR(ctx, repo.ID, number)
+	if err != nil {
+		return 0, fmt.Errorf("looking up the batch of %s#%d: %w", repo.Path, number, err)
+	}
+	if ok {
+		a.Nudge(batch.QueueID)
+		return 0, nil
+	}
+	views, err := a.current(ctx, repo, number)
+	if err != nil || !anyFollowed(views) {
+		return 0, err // most merge requests were never applied: no host call for them
+	}
+	host, err := a.host(repo.Host)
+	if err != nil {
+		return 0, err
+	}
+	mr, err := host.ReadMR(ctx, repo, number)
+	if errors.Is(err, bot.ErrNotFound) {
+		// Deleted with all it held, or not visible for a moment: the look asks again, and a batch finds out by its git ref.
+		a.Logger.Warn("a merge request that was applied is not found", "host", repo.Host, "repo", repo.Path, "mr", number)
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading %s#%d: %w", repo.Path, number, err)
+	}
+	_, moved, err = a.reconcile(ctx, &reading{repo: repo, mr: mr}, source)
+	return moved, err
+}
+
+// reconcile moves every followed operation of a merge request until none asks for a move, and returns what is current then.
+func (a *Applier) reconcile(ctx context.Context, r *reading, source string) (views []bot.OperationView, moved int, err error) {
+	recorded := false
+	// Each operation needs two moves at most; more than this means that somebody changes them all the time.
+	for range 10 {
+		views, err = a.current(ctx, r.repo, r.mr.Number)
+		if err != nil || !anyFollowed(views) {
+			return views, moved, err
+		}
+		if !recorded {
+			if _, err := a.Records.RecordMR(ctx, r.repo.ID, r.mr); err != nil {
+				return nil, moved, fmt.Errorf("recording %s#%d: %w", r.repo.Path, r.mr.Number, err)
+			}
+			recorded = true
+		}
+		again := false
+		for _, view := range views {
+			n, stale, err := a.reconcileOne(ctx, r, view, source)
+			if err != nil {
+				return nil, moved, err
+			}
+			moved += n
+			again = again || stale || n > 0
+		}
+		if !again {
+			return views, moved, nil
+		}
+	}
+	return nil, moved, fmt.Errorf("the operations of %s#%d kept changing", r.repo.Path, r.mr.Number)
+}
+
+// reconcileOne makes at most one move. stale: the rows were no longer as read.
+func (a *Applier) reconcileOne(ctx context.Context, r *reading, view bot.OperationView, source string) (moved int, stale bool, err error) {
+	op := view.Operation
+	if !op.Status.Followed() {
+		return 0, false, nil
+	}
+	var verdict bot.ApprovalVerdict
+	if r.mr.State == bot.MROpen {
+		if verdict, err = a.verdict(ctx, r, view.Queue.Settings.Approvals); err != nil {
+			return 0, false, err
+		}
+	}
+	if op.Status == bot.OperationBatched {
+		a.Nudge(op.QueueID) // also when nothing moves: a member that reads merged is news for a landing batch
+	}
+	move, ok := bot.Reconcile(op, r.mr, verdict, view.Batch)
+	if !ok {
+		return 0, false, nil
+	}
+	move.Source = source
+	result, err := a.Records.Move(ctx, move)
+	if err != nil {
+		return 0, false, fmt.Errorf("moving operation %s to %s: %w", op.ID, move.To, err)
+	}
+	if result != bot.MoveDone {
+		return 0, true, nil
+	}
+	a.moved(r.repo, op, move)
+	return 1, false, nil
+}
+
+// moved says what changed and wakes who has to know.
+func (a *Applier) moved(repo bot.Repository, op bot.Operation, move bot.Move) {
+	a.Logger.Info("an operation moved", "host", repo.Host, "repo", repo.Path, "mr", op.Number, "queue", op.QueueID, "operation", op.ID,
+		"from", move.From.String(), "to", move.To.String(), "reason", string(move.Reason), "by", move.By, "delivery", move.Source)
+	a.NudgeOutbox()
+	if move.From == bot.OperationBatched || move.To == bot.OperationWaiting {
+		a.Nudge(op.QueueID)
+	}
+}
+
+func (a *Applier) current(ctx context.Context, repo bot.Repository, number int) ([]bot.OperationView, error) {
+	views, err := a.Records.CurrentOperations(ctx, repo.ID, number)
+	if err != nil {
+		return nil, fmt.Errorf("reading the operations of %s#%d: %w", repo.Path, number, err)
+	}
+	return views, nil
+}
+
+func anyFollowed(views []bot.OperationView) bool {
+	for _, v := range views {
+		if v.Operation.Status.Followed() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,281 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/batchbot/batchbot/bot"
+)
+
+// WorkerConfig is what a Worker needs. Zero numbers and durations have defaults.
+type WorkerConfig struct {
+	Inbox       Inbox
+	Webhooks    map[string]bot.Webhooks // by configured name of the host
+	Apply       func(ctx context.Context, source string, event bot.Event) error
+	Limit       int           // deliveries claimed at once; default 32
+	Parallel    int           // merge requests worked on at once; default 4
+	Lease       time.Duration // how long a claimed delivery is ours; default 60 s
+	MaxAttempts int           // then a delivery is FAILED; default 20
+	RetryBase   time.Duration // pause after the first failure, doubled each time; default 5 s
+	RetryLimit  time.Duration // longest pause; default 15 min
+	Poll        time.Duration // between looks without a nudge; default 5 s
+	Grace       time.Duration // how long a delivery may go on after a stop; default 5 s
+	Logger      *slog.Logger  // nil: silent
+}
+
+// Worker applies stored deliveries. Any number of workers may share an inbox.
+type Worker struct {
+	config WorkerConfig
+	wake   chan struct{}
+}
+
+// NewWorker returns a worker with the defaults filled in.
+func NewWorker(c WorkerConfig) *Worker {
+	set(&c.Limit, 32)
+	set(&c.Parallel, 4)
+	set(&c.Lease, time.Minute)
+	set(&c.MaxAttempts, 20)
+	set(&c.RetryBase, 5*time.Second)
+	set(&c.RetryLimit, 15*time.Minute)
+	set(&c.Poll, 5*time.Second)
+	set(&c.Grace, 5*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Worker{config: c, wake: make(chan struct{}, 1)}
+}
+
+func set[T int | time.Duration](value *T, fallback T) {
+	if *value <= 0 {
+		*value = fallback
+	}
+}
+
+// Nudge asks for a look at the inbox soon. It never blocks.
+func (w *Worker) Nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends. What is under way then may go on for the grace period.
+func (w *Worker) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		case <-timer.C:
+		}
+		for ctx.Err() == nil {
+			work, err := w.RunOnce(ctx)
+			if err != nil && ctx.Err() == nil {
+				w.config.Logger.Error("could not claim deliveries", "error", err)
+			}
+			if err != nil || work.Claimed < w.config.Limit {
+				break
+			}
+		}
+		timer.Reset(w.config.Poll)
+	}
+}
+
+// Work says what one look at the inbox did.
+type Work struct {
+	Claimed int
+	Applied int // DONE
+	Ignored int // not for us
+	Retried int // due again later
+	Failed  int // given up
+	Lost    int // somebody else took it over, or the outcome could not be stored: due again when the lease ends
+}
+
+// RunOnce claims due deliveries once and applies them. An error means that nothing could be claimed; what becomes of a single
+// delivery is in its row.
+func (w *Worker) RunOnce(ctx context.Context) (Work, error) {
+	claimed := time.Now()
+	deliveries, err := w.config.Inbox.ClaimDeliveries(ctx, w.config.Limit, w.config.Lease)
+	if err != nil {
+		return Work{}, fmt.Errorf("claiming deliveries: %w", err)
+	}
+	// What is not finished while the lease lasts would be done by somebody else at the same time.
+	work, cancel := context.WithDeadline(context.WithoutCancel(ctx), claimed.Add(w.config.Lease*9/10))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(w.config.Grace, cancel) })
+	defer stop()
+
+	result := Work{Claimed: len(deliveries)}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	slots := make(chan struct{}, w.config.Parallel)
+	for _, queue := range w.sort(deliveries) {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			for _, d := range queue {
+				if ctx.Err() != nil || work.Err() != nil {
+					return // the rest is due again when the lease ends
+				}
+				outcome := w.outcome(work, d)
+				done := w.finish(ctx, d.Delivery, outcome)
+				mu.Lock()
+				result.count(outcome, done)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return result, nil
+}
+
+func (r *Work) count(outcome DeliveryOutcome, stored bool) {
+	switch {
+	case !stored:
+		r.Lost++
+	case outcome.Status == DeliveryDone:
+		r.Applied++
+	case outcome.Status == DeliveryIgnored:
+		r.Ignored++
+	case outcome.Status == DeliveryFailed:
+		r.Failed++
+	default:
+		r.Retried++
+	}
+}
+
+// parsed is a delivery with what it says.
+type parsed struct {
+	bot.Delivery
+	events []bot.Event
+	why    string // no events: not for us
+	err    error
+}
+
+// sort parses deliveries and puts those of one merge request behind each other, in order of arrival.
+func (w *Worker) sort(deliveries []bot.Delivery) [][]parsed {
+	type key struct {
+		host       string
+		repository int64
+		number     int
+		alone      int64 // the delivery itself when it is about no merge request
+	}
+	var queues [][]parsed
+	at := make(map[key]int)
+	for _, d := range deliveries {
+		p := w.parse(d)
+		k := key{alone: d.ID}
+		if len(p.events) > 0 && p.events[0].Number != 0 {
+			k = key{host: d.Host, repository: p.events[0].Repository.ExternalID, number: p.events[0].Number}
+		}
+		i, ok := at[k]
+		if !ok {
+			i = len(queues)
+			at[k] = i
+			queues = append(queues, nil)
+		}
+		queues[i] = append(queues[i], p)
+	}
+	return queues
+}
+
+func (w *Worker) parse(d bot.Delivery) (p parsed) {
+	p.Delivery = d
+	defer func() {
+		if caught := recover(); caught != nil {
+			p.events, p.err = nil, fmt.Errorf("reading it panicked: %v", caught)
+		}
+	}()
+	hooks, ok := w.config.Webhooks[d.Host]
+	if !ok {
+		p.err = fmt.Errorf("the host %q is not in the configuration", d.Host)
+		return p
+	}
+	p.events, p.why, p.err = hooks.Parse(d.Event, d.Payload)
+	return p
+}
+
+// outcome applies one delivery and says how that ended.
+func (w *Worker) outcome(ctx context.Context, d parsed) DeliveryOutcome {
+	log := w.config.Logger.With("host", d.Host, "delivery", d.Key, "event", d.Event)
+	if d.err != nil {
+		// The payload stays what it is: trying again cannot help, a newer version can.
+		log.Error("could not read a delivery", "error", d.err)
+		return DeliveryOutcome{Status: DeliveryFailed, Error: clip("could not be read: " + d.err.Error())}
+	}
+	if len(d.events) == 0 {
+		return DeliveryOutcome{Status: DeliveryIgnored, Error: clip(d.why)}
+	}
+	for _, event := range d.events {
+		err := w.apply(ctx, d.Key, event)
+		if err == nil {
+			continue
+		}
+		var limited *bot.RateLimitedError
+		switch {
+		case errors.Is(err, bot.ErrGone):
+			log.Info("a delivery is about something that is gone", "error", err)
+			return DeliveryOutcome{Status: DeliveryIgnored, Error: clip(err.Error())}
+		case errors.As(err, &limited):
+			// The host is well and said when to come back: that is no reason to give up, however often it says so.
+			return DeliveryOutcome{Status: DeliveryDue, Error: clip(err.Error()), RetryIn: limited.RetryAfter + jitter(w.config.RetryBase)}
+		case d.Attempts >= w.config.MaxAttempts:
+			log.Error("gave up a delivery", "attempts", d.Attempts, "error", err)
+			return DeliveryOutcome{Status: DeliveryFailed, Error: clip(err.Error())}
+		}
+		log.Warn("a delivery is tried again", "attempts", d.Attempts, "error", err)
+		return DeliveryOutcome{Status: DeliveryDue, Error: clip(err.Error()), RetryIn: backoff(d.Attempts, w.config.RetryBase, w.config.RetryLimit)}
+	}
+	return DeliveryOutcome{Status: DeliveryDone}
+}
+
+// apply keeps a panic to the delivery that caused it.
+func (w *Worker) apply(ctx context.Context, source string, event bot.Event) (err error) {
+	defer func() {
+		if caught := recover(); caught != nil {
+			err = fmt.Errorf("applying it panicked: %v", caught)
+		}
+	}()
+	return w.config.Apply(ctx, source, event)
+}
+
+// finish stores an outcome, also while stopping.
+func (w *Worker) finish(ctx context.Context, d bot.Delivery, outcome DeliveryOutcome) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Grace)
+	defer cancel()
+	done, err := w.config.Inbox.FinishDelivery(ctx, d.ID, d.Attempts, outcome)
+	if err != nil {
+		w.config.Logger.Error("could not store the outcome of a delivery", "host", d.Host, "delivery", d.Key, "error", err)
+	}
+	return done && err == nil
+}
+
+// backoff doubles base for every attempt after the first, up to limit, and spreads it by a quarter either way.
+func backoff(attempts int, base, limit time.Duration) time.Duration {
+	d := base
+	for i := 1; i < attempts && d < limit; i++ {
+		d *= 2
+	}
+	d = min(d, limit)
+	return d*3/4 + jitter(d/2)
+}
+
+func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}
+
+// clip keeps an error to what a row takes.
+func clip(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
+}
