@@ -33,7 +33,8 @@ type CI struct {
 	// whether or not they have a merge request. Otherwise runs start on
 	// branches that have an open merge request.
 	BranchPrefix string `json:"branch_prefix,omitempty"`
-	// Verdict, when set, decides the conclusion instead of the tree.
+	// Verdict, when set, decides the conclusion instead of the tree. It is
+	// called under the host's lock and must not call the host.
 	Verdict func(CIRun) string `json:"-"`
 	// OnStart is called for every run after the webhooks that announced it,
 	// without any lock: it may call the host, FinishCI among it.
@@ -136,15 +137,16 @@ func (h *Host) suite(r *repository, sha, branch, app string) (s *suite, fresh bo
 }
 
 // addCheck adds a check run and announces it.
-func (h *Host) addCheck(r *repository, s *suite, c *check, actor *user) {
+func (h *Host) addCheck(r *repository, s *suite, c *check, actor *user) error {
 	c.ID, c.Suite, c.SHA = h.nextID(), s, s.SHA
 	c.Started = laterOf(c.Started, h.now())
 	s.runs, s.Updated = append(s.runs, c), h.now()
 	r.checks = append(r.checks, c)
 	h.emit(event{kind: onCheck, action: "created", repo: r, actor: actor, check: c})
 	if c.Status == "completed" {
-		h.checkCompleted(r, c, actor)
+		return h.checkCompleted(r, c, actor)
 	}
+	return h.protect(r)
 }
 
 func laterOf(t, fallback time.Time) time.Time {
@@ -154,12 +156,13 @@ func laterOf(t, fallback time.Time) time.Time {
 	return t
 }
 
-func (h *Host) checkCompleted(r *repository, c *check, actor *user) {
+func (h *Host) checkCompleted(r *repository, c *check, actor *user) error {
 	c.Completed, c.Suite.Updated = laterOf(c.Completed, h.now()), h.now()
 	h.emit(event{kind: onCheck, action: "completed", repo: r, actor: actor, check: c})
 	if status, _ := c.Suite.state(); status == "completed" {
 		h.emit(event{kind: onSuite, action: "completed", repo: r, actor: actor, suite: c.Suite})
 	}
+	return h.protect(r)
 }
 
 func (h *Host) addStatus(r *repository, s *status) error {
@@ -175,7 +178,7 @@ func (h *Host) addStatus(r *repository, s *status) error {
 	s.ID, s.Context, s.Created = h.nextID(), cmp.Or(s.Context, "default"), h.now()
 	r.statuses = append(r.statuses, s)
 	h.emit(event{kind: onStatus, repo: r, actor: s.Creator, status: s})
-	return nil
+	return h.protect(r)
 }
 
 // SetStatus writes a commit status as login.
@@ -267,7 +270,9 @@ func (h *Host) startCI(r *repository, branch, sha string) error {
 	if h.ci.Style != "status" {
 		s, _ := h.suite(r, sha, branch, ciApp)
 		run.check = &check{Name: "ci", Status: "in_progress"}
-		h.addCheck(r, s, run.check, ci)
+		if err := h.addCheck(r, s, run.check, ci); err != nil {
+			return err
+		}
 	}
 	if h.ci.Style == "status" || h.ci.Style == "both" {
 		if err := h.addStatus(r, &status{SHA: sha, State: "pending", Context: "ci", Creator: ci}); err != nil {
@@ -284,8 +289,11 @@ func (h *Host) startCI(r *repository, branch, sha string) error {
 		run.timer = time.AfterFunc(h.ci.Delay, func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			if h.ctx.Err() == nil {
-				h.finish(run)
+			if h.ctx.Err() != nil {
+				return
+			}
+			if err := h.finish(run); err != nil {
+				h.log.Error("finishing CI", "repo", run.Repo, "sha", run.SHA, "error", err)
 			}
 		})
 	default:
@@ -303,7 +311,9 @@ func (h *Host) finish(run *ciRun) error {
 	ci := h.addUser(ciApp)
 	if run.check != nil {
 		run.check.Status, run.check.Conclusion = "completed", run.verdict
-		h.checkCompleted(run.repo, run.check, ci)
+		if err := h.checkCompleted(run.repo, run.check, ci); err != nil {
+			return err
+		}
 	}
 	if run.check == nil || h.ci.Style == "both" {
 		state := run.verdict

@@ -8,9 +8,10 @@
 //
 // The world (users, repositories, merge requests, reviews, permissions,
 // comments, statuses, CI runs, webhooks) is in host.go, world.go, mr.go,
-// refs.go, ci.go, git.go and deliver.go and speaks the project's own words. A
-// face puts it on the wire: the github_*.go files hold GitHub's routes, JSON
-// shapes and webhook payloads. A face only reads the world and calls its verbs.
+// talk.go, refs.go, protect.go, ci.go, apps.go, git.go and deliver.go and speaks
+// the project's own words. A face puts it on the wire: the github*.go files hold
+// GitHub's routes, JSON shapes and webhook payloads. A face only reads the world
+// and calls its verbs.
 //
 // One mutex guards the world. It is held across git child processes, so every
 // verb and every request is atomic; it is never held while a webhook is

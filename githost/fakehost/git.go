@@ -81,6 +81,9 @@ func (h *Host) initRepository(path, defaultBranch string) error {
 	if _, err := h.git(path, nil, "init", "-q", "--bare", "--template=", "--initial-branch="+defaultBranch, "."); err != nil {
 		return err
 	}
+	if err := h.writeHook(path); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(filepath.Join(path, "config"), os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -178,6 +181,33 @@ type commit struct {
 	Parents           []string
 	Author, Committer ident
 	Message           string
+
+	listed                   bool // whether the paths below are known
+	added, removed, modified []string
+}
+
+// listFiles fills in the paths a commit touches; a merge touches none.
+func (h *Host) listFiles(r *repository, c *commit) error {
+	if c.listed || len(c.Parents) > 1 {
+		return nil
+	}
+	out, err := h.git(r.path, nil, "diff-tree", "-r", "-z", "--root", "--no-renames", "--name-status", "--no-commit-id", c.SHA)
+	if err != nil {
+		return fmt.Errorf("listing the files of commit %s of %s: %w", c.SHA, r.fullName(), err)
+	}
+	c.listed = true
+	parts := strings.Split(string(out), "\x00")
+	for i := 0; i+1 < len(parts); i += 2 {
+		switch parts[i] {
+		case "A":
+			c.added = append(c.added, parts[i+1])
+		case "D":
+			c.removed = append(c.removed, parts[i+1])
+		default:
+			c.modified = append(c.modified, parts[i+1])
+		}
+	}
+	return nil
 }
 
 // commitAt reads a commit; commits never change, so they are kept.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -127,4 +128,71 @@ func TestPushByPathCountsFromTheNextLook(t *testing.T) {
 	if m := state(t, h, one); m.State != "merged" || m.MergedBy != "batchbot[bot]" {
 		t.Errorf("after a fast-forward of main the merge request reads %s by %q", m.State, m.MergedBy)
 	}
+}
+
+func TestPushObeysTheRulesOfItsBranch(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	one, two := openMR(t, h, "bob", "one", "one.txt"), openMR(t, h, "bob", "two", "two.txt")
+	head := state(t, h, one).Head
+	_, bob := serve(t, h, "bob")
+	work := t.TempDir()
+	gitAt(t, work, "clone", "-q", bob, ".")
+	push := func(sha string) (string, error) { return gitIn(work, "push", "-q", "origin", sha+":refs/heads/main") }
+
+	must(t, h.SetRules(repo, "main", fakehost.Rules{RequiredApprovals: 1, Bypass: []string{"cleo"}}))
+	if out, err := push(head); err == nil || !strings.Contains(out, "Changes must be made through a pull request.") {
+		t.Errorf("push past the reviews: %v %s", err, out)
+	}
+	must(t, h.SetRules(repo, "main", fakehost.Rules{RequiredChecks: []string{"lint"}}))
+	if out, err := push(head); err == nil || !strings.Contains(out, "Required status checks are expected.") {
+		t.Errorf("push past the checks: %v %s", err, out)
+	}
+	must(t, h.SetStatus(repo, head, "ada", "success", "lint"))
+	if out, err := push(head); err != nil {
+		t.Errorf("push of a checked commit: %v %s", err, out)
+	}
+	if got := state(t, h, one).State; got != "merged" {
+		t.Errorf("the pushed merge request reads %s", got)
+	}
+
+	// By path it is the bot's push.
+	must(t, h.SetRules(repo, "main", fakehost.Rules{RequiredApprovals: 1}))
+	next := carry(t, h, "batch", "main", two)
+	gitAt(t, work, "fetch", "-q", "origin", "batch")
+	byPath := func() error {
+		_, err := gitIn(work, "push", "-q", h.RepoPath("acme", "app"), "FETCH_HEAD:refs/heads/main")
+		return err
+	}
+	if byPath() == nil {
+		t.Error("the bot pushed past the reviews")
+	}
+	must(t, h.SetRules(repo, "main", fakehost.Rules{RequiredApprovals: 1, Bypass: []string{"batchbot[bot]"}}))
+	must(t, byPath())
+	for _, n := range []int{two, next} {
+		if got := state(t, h, n).State; got != "merged" {
+			t.Errorf("after the landing by push %d reads %s", n, got)
+		}
+	}
+}
+
+// A fetch that names many commits is compressed by git.
+func TestFetchIntoAnUnrelatedHistory(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	base, _ := serve(t, h, "bob")
+	work := t.TempDir()
+	gitAt(t, work, "init", "-q", ".")
+	tree := gitAt(t, work, "write-tree")
+	tip := gitAt(t, work, "commit-tree", tree, "-m", "0")
+	for i := range 60 {
+		tip = gitAt(t, work, "commit-tree", tree, "-p", tip, "-m", strconv.Itoa(i))
+	}
+	gitAt(t, work, "update-ref", "refs/heads/other", tip)
+	gitAt(t, work, "fetch", "-q", base+"/acme/app.git", "main")
+	if got, want := gitAt(t, work, "rev-parse", "FETCH_HEAD"), get(h.Branch(repo, "main"))(t); got != want {
+		t.Errorf("fetched %s, want %s", got, want)
+	}
+	sha := get(h.Branch(repo, "main"))(t)
+	gitAt(t, work, "fetch", "-q", base+"/acme/app.git", sha)
 }

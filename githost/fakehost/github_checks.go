@@ -242,7 +242,9 @@ func createCheckRun(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	s, _ := c.h.suite(c.repo, sha, c.branchAt(sha), c.h.slug())
-	c.h.addCheck(c.repo, s, k, c.who.user)
+	if err := c.h.addCheck(c.repo, s, k, c.who.user); err != nil {
+		return 0, nil, err
+	}
 	return http.StatusCreated, c.gh.check(c.repo, k), nil
 }
 
@@ -295,7 +297,9 @@ func updateCheckRun(c *call) (int, any, error) {
 	}
 	*k = changed
 	if k.Status == "completed" && was != "completed" {
-		c.h.checkCompleted(c.repo, k, c.who.user)
+		if err := c.h.checkCompleted(c.repo, k, c.who.user); err != nil {
+			return 0, nil, err
+		}
 	}
 	return http.StatusOK, c.gh.check(c.repo, k), nil
 }

@@ -436,6 +436,6 @@ func (g *github) pushCommit(r *repository, c *commit) object {
 	return object{
 		"id": c.SHA, "tree_id": c.Tree, "distinct": true, "message": c.Message, "timestamp": moment(c.Committer.When),
 		"url": g.web("/%s/commit/%s", r.fullName(), c.SHA), "author": person(c.Author), "committer": person(c.Committer),
-		"added": []string{}, "removed": []string{}, "modified": []string{},
+		"added": orEmpty(c.added), "removed": orEmpty(c.removed), "modified": orEmpty(c.modified),
 	}
 }

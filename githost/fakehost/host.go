@@ -33,7 +33,8 @@ type Options struct {
 	// one background goroutine sends them in order.
 	ManualDelivery bool
 	// Faults says how many copies of a delivery are sent; nil means one each.
-	// See DropEvery and DuplicateEvery.
+	// See DropEvery and DuplicateEvery. It is called under the host's lock and
+	// must not call the host.
 	Faults func(Delivery) int
 
 	// BotLogin is the App's user, default "batchbot[bot]". The App's slug is

@@ -67,7 +67,7 @@ func (h *Host) pushed(r *repository, branch, before, after string, actor *user) 
 }
 
 // maxPushCommits bounds the commits listed in a push event.
-const maxPushCommits = 50
+const maxPushCommits = 20
 
 func (h *Host) describePush(r *repository, e *event) error {
 	if e.after == zeroSHA {
@@ -92,6 +92,9 @@ func (h *Host) describePush(r *repository, e *event) error {
 	for _, sha := range list[max(0, len(list)-maxPushCommits):] {
 		c, err := h.commitAt(r, sha)
 		if err != nil {
+			return err
+		}
+		if err := h.listFiles(r, c); err != nil {
 			return err
 		}
 		e.commits = append(e.commits, c)
@@ -273,16 +276,8 @@ func (h *Host) mayMerge(r *repository, m *mergeRequest, u *user, o mergeOptions)
 
 // unmet answers the first of the branch's rules that m does not satisfy.
 func (h *Host) unmet(r *repository, m *mergeRequest, rules Rules) error {
-	for _, name := range rules.RequiredChecks {
-		switch h.verdict(r, m.Head, name) {
-		case "success", "neutral", "skipped":
-		case "":
-			return refuse(refusedNotMergeable, "Required status check %q is expected.", name)
-		case "pending":
-			return refuse(refusedNotMergeable, "Required status check %q is in progress.", name)
-		default:
-			return refuse(refusedNotMergeable, "Required status check %q is failing.", name)
-		}
+	if err := h.missingCheck(r, m.Head, rules); err != nil {
+		return err
 	}
 	if rules.Strict {
 		missing, err := h.between(r, m.Head, r.branches[m.Base])

@@ -366,3 +366,55 @@ func TestPrivateAndArchivedRepositories(t *testing.T) {
 	_, _, err = asBot(t, h).Issues.CreateComment(ctx, "acme", "app", 1, &github.IssueComment{Body: github.String("x")})
 	refused(t, err, 403)
 }
+
+func TestReviewDecisionByGraphQL(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	n := openMR(t, h, "bob", "one", "one.txt")
+	bot := get(asBot(t, h).WithEnterpriseURLs("http://fakehost.test", "http://fakehost.test"))(t)
+	decision := func() *string {
+		var out struct {
+			Data struct {
+				Repository struct {
+					PullRequest struct {
+						HeadRefOid     string
+						ReviewDecision *string
+					}
+				}
+			}
+		}
+		req := get(bot.NewRequest("POST", "../graphql", map[string]any{
+			"query": "query", "variables": map[string]any{"owner": "acme", "name": "app", "number": n}}))(t)
+		if _, err := bot.Do(ctx, req, &out); err != nil {
+			t.Fatal(err)
+		}
+		if out.Data.Repository.PullRequest.HeadRefOid != state(t, h, n).Head {
+			t.Errorf("answered %+v", out)
+		}
+		return out.Data.Repository.PullRequest.ReviewDecision
+	}
+	get(h.Review(repo, n, "cleo", fakehost.Approved, ""))(t)
+	if d := decision(); d != nil {
+		t.Errorf("without rules the decision is %s, want null", *d)
+	}
+	must(t, h.SetRules(repo, "main", fakehost.Rules{RequiredApprovals: 1}))
+	if d := decision(); d == nil || *d != "APPROVED" {
+		t.Errorf("approved: %v", d)
+	}
+	get(h.Review(repo, n, "ada", fakehost.ChangesRequested, "no"))(t)
+	if d := decision(); d == nil || *d != "CHANGES_REQUESTED" {
+		t.Errorf("changes requested: %v", d)
+	}
+}
+
+func TestStaleApprovalsAreDismissedWhereTheRulesSaySo(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	must(t, h.SetRules(repo, "main", fakehost.Rules{RequiredApprovals: 1, DismissStale: true}))
+	n := openMR(t, h, "bob", "one", "one.txt")
+	get(h.Review(repo, n, "cleo", fakehost.Approved, ""))(t)
+	get(h.PushTo(repo, n, map[string]string{"two.txt": "2\n"}))(t)
+	if v := state(t, h, n).Reviews; v[0].State != fakehost.Dismissed {
+		t.Errorf("reviews %v", v)
+	}
+}

@@ -105,7 +105,9 @@ type reaction struct {
 	Created time.Time
 }
 
-// Rules are what the host demands of changes to one branch.
+// Rules are what the host demands of changes to one branch, of merges and of
+// pushes: a push needs the checks on the pushed commit, and where approvals are
+// required there is no push without a bypass.
 type Rules struct {
 	// RequiredChecks are the names of checks or status contexts that must have
 	// succeeded on the head of a merge request before it can be merged.
@@ -253,7 +255,7 @@ func (h *Host) SetRules(repo, branch string, rules Rules) error {
 		} else {
 			r.rules[branch] = rules
 		}
-		return nil
+		return h.protect(r)
 	})
 }
 

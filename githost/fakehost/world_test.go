@@ -2,7 +2,9 @@ package fakehost_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 
 	"github.com/google/go-github/v60/github"
@@ -133,4 +135,91 @@ func carry(t *testing.T, h *fakehost.Host, branch, base string, numbers ...int) 
 	}
 	git(t, h, "update-ref", "refs/heads/"+branch, tip)
 	return get(h.OpenMR(repo, fakehost.NewMR{Author: "ada", Head: branch, Base: base, Title: "Batch"}))(t)
+}
+
+// Everybody at once: users by the API, the bot by path, verbs and readers.
+func TestWorldStaysWholeUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, func(o *fakehost.Options) { o.ManualDelivery = false })
+	in := newInbox(t, h)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			branch := fmt.Sprintf("b%d", i)
+			n, err := h.OpenMR(repo, fakehost.NewMR{Author: "ada", Head: branch, Title: branch, Files: map[string]string{branch + ".txt": "x\n"}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			bob := as(h, "bob-token")
+			if _, _, err := bob.Issues.CreateComment(ctx, "acme", "app", n, &github.IssueComment{Body: github.String("/batch")}); err != nil {
+				t.Error(err)
+			}
+			if _, _, err := bob.PullRequests.CreateReview(ctx, "acme", "app", n, &github.PullRequestReviewRequest{Event: github.String("APPROVE")}); err != nil {
+				t.Error(err)
+			}
+			if _, _, err := bob.PullRequests.Get(ctx, "acme", "app", n); err != nil {
+				t.Error(err)
+			}
+			if _, err := h.MergeMR(repo, n, "ada"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	must(t, h.Flush(ctx))
+	s := get(h.State(repo))(t)
+	for _, m := range s.MergeRequests {
+		if m.State != "merged" || len(m.Comments) != 1 || len(m.Reviews) != 1 {
+			t.Errorf("merge request %+v", m)
+		}
+	}
+	if log := get(h.Log(repo, "main"))(t); len(log) != 9 || len(s.MergeRequests) != 8 {
+		t.Errorf("%d first-parent commits and %d merge requests, want 9 and 8", len(log), len(s.MergeRequests))
+	}
+	if !in.heardOf("pull_request/closed") {
+		t.Error("nobody heard of the merges")
+	}
+}
+
+func TestDeletedBranchesCloseOrRetargetTheirMergeRequests(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	lower := openMR(t, h, "ada", "lower", "lower.txt")
+	stack := func(base string) int {
+		return get(h.OpenMR(repo, fakehost.NewMR{Author: "bob", Head: "on-" + base, Base: base, Title: "On " + base, Files: map[string]string{base + "2.txt": "x\n"}}))(t)
+	}
+	upper := stack("lower")
+	get(h.MergeMR(repo, lower, "ada"))(t)
+	must(t, h.SetBranch(repo, "lower", "", "ada"))
+	if m := state(t, h, upper); m.State != "open" || m.Base != "main" {
+		t.Errorf("the one stacked on a merged branch is %s into %s, want it open into main", m.State, m.Base)
+	}
+	must(t, h.SetBranch(repo, "side", get(h.Branch(repo, "main"))(t), "ada"))
+	orphan := stack("side")
+	must(t, h.SetBranch(repo, "side", "", "ada"))
+	if m := state(t, h, orphan); m.State != "closed" {
+		t.Errorf("the one into a deleted branch is %s", m.State)
+	}
+	if err := h.ReopenMR(repo, lower, "ada"); err == nil {
+		t.Error("a merged one was reopened")
+	}
+}
+
+func TestForkExistsOnlyAsAHeadRef(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	n := get(h.OpenMR(repo, fakehost.NewMR{Author: "dan", Head: "fix", Title: "Fix", Fork: true, Files: map[string]string{"fix.txt": "x\n"}}))(t)
+	moved := get(h.PushTo(repo, n, map[string]string{"fix.txt": "y\n"}))(t)
+	pr := answer(asBot(t, h).PullRequests.Get(ctx, "acme", "app", n))(t)
+	if pr.GetHead().GetRepo().GetFullName() != "dan/app" || !pr.GetHead().GetRepo().GetFork() || pr.GetHead().GetLabel() != "dan:fix" || pr.GetHead().GetSHA() != moved {
+		t.Errorf("head %v", pr.GetHead())
+	}
+	if sha := get(h.Branch(repo, "fix"))(t); sha != "" || git(t, h, "rev-parse", "refs/pull/1/head") != moved {
+		t.Errorf("branch fix is at %q, want it only as refs/pull/1/head", sha)
+	}
+	get(h.MergeMR(repo, n, "ada"))(t)
+	if !get(h.Contains(repo, "main", moved))(t) {
+		t.Error("the fork's commit is not in main")
+	}
 }
