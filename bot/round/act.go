@@ -105,7 +105,7 @@ func (d *Driver) claim(ctx context.Context, t tick, a action) (Result, error) {
 // build makes the batch branch on the target's tip, records it, and pushes it. A crash after the record leaves phase BUILT, from which the same commit
 // is built again.
 func (d *Driver) build(ctx context.Context, t tick) (Result, error) {
-	built, remote, err := d.runBuild(ctx, t, "")
+	built, err := d.runBuild(ctx, t, "")
 	if err != nil {
 		return Result{}, err
 	}
@@ -125,13 +125,13 @@ func (d *Driver) build(ctx context.Context, t tick) (Result, error) {
 		return Result{Did: did, Again: true}, nil // nothing to push; the next tick settles ALL_EVICTED
 	}
 	t.batch = batch
-	return d.push(ctx, t, built, remote, did)
+	return d.push(ctx, t, built, did)
 }
 
 // pushAgain builds the recorded build once more: the same base and members give the same commit. If they do not any more (a member
 // moved, the base is gone), the batch is built anew.
 func (d *Driver) pushAgain(ctx context.Context, t tick) (Result, error) {
-	built, remote, err := d.runBuild(ctx, t, t.batch.BaseSHA)
+	built, err := d.runBuild(ctx, t, t.batch.BaseSHA)
 	if err != nil {
 		return Result{}, err
 	}
@@ -139,13 +139,13 @@ func (d *Driver) pushAgain(ctx context.Context, t tick) (Result, error) {
 	if built.Result().HeadSHA != t.batch.HeadSHA {
 		return d.change(ctx, t, "the recorded build cannot be repeated", bot.BatchChange{Phase: bot.PhaseClaimed, Refusals: t.batch.Refusals}, true)
 	}
-	return d.push(ctx, t, built, remote, "pushed "+bot.ShortSHA(t.batch.HeadSHA)+" again")
+	return d.push(ctx, t, built, "pushed "+bot.ShortSHA(t.batch.HeadSHA)+" again")
 }
 
-func (d *Driver) runBuild(ctx context.Context, t tick, base string) (bot.Build, bot.GitRemote, error) {
+func (d *Driver) runBuild(ctx context.Context, t tick, base string) (bot.Build, error) {
 	remote, err := t.host.GitRemote(ctx, t.repo)
 	if err != nil {
-		return nil, remote, fmt.Errorf("getting git access to %s: %w", t.repo.Path, err)
+		return nil, fmt.Errorf("getting git access to %s: %w", t.repo.Path, err)
 	}
 	spec := bot.BuildSpec{BatchID: t.batch.ID, Token: t.batch.Token, CreatedAt: t.batch.CreatedAt, Target: t.queue.Target, Base: base}
 	for _, m := range t.members {
@@ -155,12 +155,12 @@ func (d *Driver) runBuild(ctx context.Context, t tick, base string) (bot.Build, 
 	}
 	built, err := d.Git.Build(ctx, remote, spec)
 	if errors.Is(err, bot.ErrNotFound) {
-		return nil, remote, fmt.Errorf("building batch %d on %s: %w", t.batch.ID, t.queue.Target, errTargetGone)
+		return nil, fmt.Errorf("building batch %d on %s: %w", t.batch.ID, t.queue.Target, errTargetGone)
 	}
 	if err != nil {
-		return nil, remote, fmt.Errorf("building batch %d: %w", t.batch.ID, err)
+		return nil, fmt.Errorf("building batch %d: %w", t.batch.ID, err)
 	}
-	return built, remote, nil
+	return built, nil
 }
 
 // departures lists the members that do not ride in a build, and what becomes of each.
@@ -191,7 +191,7 @@ func departures(result bot.BuildResult) []bot.MemberOutcome {
 }
 
 // push sends the recorded head to the batch's own branch. Only an absent branch or one of the recorded heads is overwritten.
-func (d *Driver) push(ctx context.Context, t tick, built bot.Build, remote bot.GitRemote, did string) (Result, error) {
+func (d *Driver) push(ctx context.Context, t tick, built bot.Build, did string) (Result, error) {
 	heads, err := d.Store.RecordedHeads(ctx, t.batch.ID)
 	if err != nil {
 		return Result{}, fmt.Errorf("reading the heads of batch %d: %w", t.batch.ID, err)
@@ -334,6 +334,6 @@ func (d *Driver) refused(ctx context.Context, t tick, said string) (Result, erro
 
 func randomToken() string {
 	b := make([]byte, 4)
-	rand.Read(b) //nolint:errcheck // crypto/rand.Read never fails
+	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }

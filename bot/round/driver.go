@@ -200,8 +200,7 @@ func (d *Driver) backOff(queueID int64, err error) time.Duration {
 	n := min(d.failures[queueID], 10)
 	d.failures[queueID]++
 	wait := min(time.Second<<n, 5*time.Minute)
-	var limited *bot.RateLimitedError
-	if errors.As(err, &limited) {
+	if limited, ok := errors.AsType[*bot.RateLimitedError](err); ok {
 		wait = max(wait, limited.RetryAfter)
 	}
 	return wait
