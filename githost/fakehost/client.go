@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Client steers a host in another process by its control endpoints. What users
@@ -19,10 +20,11 @@ type Client struct {
 	http *http.Client
 }
 
-// NewClient talks to the host at baseURL; a nil client means the default one.
+// NewClient talks to the host at baseURL; a nil client means one
+// that gives up on an answer after a minute.
 func NewClient(baseURL string, client *http.Client) *Client {
 	if client == nil {
-		client = http.DefaultClient
+		client = &http.Client{Timeout: time.Minute}
 	}
 	return &Client{base: strings.TrimSuffix(baseURL, "/"), http: client}
 }

@@ -88,7 +88,7 @@ func (d Delivery) Request(ctx context.Context, url string) (*http.Request, error
 
 type delivery struct {
 	Delivery
-	installationID, repoID int64
+	repoID int64
 }
 
 // emit renders an event as it is now and queues it. An event of a repository
@@ -183,6 +183,9 @@ func DeliverTo(handler http.Handler, path string) func(context.Context, Delivery
 		}
 		res, err := roundTripper{handler}.RoundTrip(req)
 		if err != nil {
+			return err
+		}
+		if err := res.Body.Close(); err != nil {
 			return err
 		}
 		if res.StatusCode/100 != 2 {

@@ -45,8 +45,7 @@ func (h *Host) gitAs(dir string, env []string, stdin []byte, args ...string) ([]
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			return stdout.Bytes(), &gitError{args: args, code: exit.ExitCode(), stderr: stderr.String()}
 		}
 		return nil, fmt.Errorf("running git %s: %w", args[0], err)

@@ -157,7 +157,7 @@ func (g *github) shortPull(r *repository, m *mergeRequest) object {
 		"milestone": nil, "draft": m.Draft, "author_association": g.association(r, m.Author), "auto_merge": nil,
 		"commits_url": api + "/commits", "review_comments_url": api + "/comments", "review_comment_url": g.api("/repos/%s/pulls/comments{/number}", r.fullName()),
 		"comments_url": issue + "/comments", "statuses_url": statuses,
-		"head": g.side(r, m, m.Branch, m.Head, m.headOwner(r), m.Fork), "base": g.side(r, m, m.Base, m.BaseSHA, r.Owner, false),
+		"head": g.side(r, m.Branch, m.Head, m.headOwner(r), m.Fork), "base": g.side(r, m.Base, m.BaseSHA, r.Owner, false),
 		"_links": object{
 			"self": href(api), "html": href(web), "issue": href(issue), "comments": href(issue + "/comments"), "review_comments": href(api + "/comments"),
 			"review_comment": href(g.api("/repos/%s/pulls/comments{/number}", r.fullName())), "commits": href(api + "/commits"), "statuses": href(statuses),
@@ -180,7 +180,7 @@ func (g *github) mergeSHA(m *mergeRequest) any {
 	return orNull(m.MergeSHA)
 }
 
-func (g *github) side(r *repository, m *mergeRequest, branch, sha string, owner *user, fork bool) object {
+func (g *github) side(r *repository, branch, sha string, owner *user, fork bool) object {
 	repo := g.repo(r)
 	if fork {
 		// The fork is a name only: its commits live in refs/pull/N/head.
@@ -395,7 +395,7 @@ func (g *github) person(i ident) object {
 	return object{"name": i.Name, "email": i.Email, "date": moment(i.When)}
 }
 
-// loginOf finds the user behind a commit's e-mail address, as the host does.
+// userOf finds the user behind a commit's e-mail address, as the host does.
 func (g *github) userOf(i ident) *user {
 	for _, u := range g.h.users {
 		if u.email() == i.Email {

@@ -287,7 +287,7 @@ func (h *Host) PushTo(repo string, number int, files map[string]string) (sha str
 	return sha, err
 }
 
-// Close closes a merge request as login; a closed one stays as it is.
+// CloseMR closes a merge request as login; a closed one stays as it is.
 func (h *Host) CloseMR(repo string, number int, login string) error {
 	return h.withMR(repo, number, login, h.closeMR)
 }

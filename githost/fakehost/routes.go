@@ -3,6 +3,7 @@ package fakehost
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -147,7 +148,7 @@ func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.status = http.StatusOK
 	}
 	return &http.Response{
-		Status:        http.StatusText(w.status),
+		Status:        fmt.Sprintf("%d %s", w.status, http.StatusText(w.status)),
 		StatusCode:    w.status,
 		Proto:         "HTTP/1.1",
 		ProtoMajor:    1,

@@ -1,6 +1,7 @@
 package fakehost
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -90,9 +91,7 @@ type Commit struct {
 func (h *Host) State(repo string) (s State, err error) {
 	err = h.with(repo, func(r *repository) error {
 		s = State{Repo: r.fullName(), DefaultBranch: r.DefaultBranch, Branches: map[string]string{}, MergeRequests: []MR{}, Statuses: []Status{}, Checks: []Check{}, CIRuns: []CIRun{}}
-		for b, sha := range r.branches {
-			s.Branches[b] = sha
-		}
+		maps.Copy(s.Branches, r.branches)
 		for _, m := range r.mrs() {
 			s.MergeRequests = append(s.MergeRequests, r.view(m))
 		}

@@ -103,7 +103,7 @@ func TestEverythingThatHappensIsToldSignedAndParses(t *testing.T) {
 	must(t, h.Uninstall("acme/second"))
 	must(t, h.Uninstall(repo))
 	must(t, h.DeliverPending(ctx))
-	for _, want := range strings.Fields(`ping installation/created installation_repositories/added pull_request/opened issue_comment/created
+	for want := range strings.FieldsSeq(`ping installation/created installation_repositories/added pull_request/opened issue_comment/created
 		pull_request_review/submitted pull_request_review/dismissed pull_request/synchronize push pull_request/converted_to_draft
 		pull_request/ready_for_review pull_request/edited pull_request/closed pull_request/reopened check_suite/requested check_run/created
 		check_run/completed check_suite/completed status installation/suspend installation/unsuspend installation_repositories/removed installation/deleted`) {

@@ -3,6 +3,7 @@ package fakehost
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -214,9 +215,7 @@ func (h *Host) AddRepository(n NewRepository) error {
 	for i := range n.Generate {
 		files[fmt.Sprintf("src/part%02d/file%03d.txt", i/20, i)] = fmt.Sprintf("file %d\nfirst line\nsecond line\nthird line\n", i)
 	}
-	for p, c := range n.Files {
-		files[p] = c
-	}
+	maps.Copy(files, n.Files)
 	if len(files) == 0 {
 		files["README.md"] = "# " + n.Name + "\n"
 	}
