@@ -35,8 +35,11 @@ type tests map[string]func(t *testing.T, db Database)
 func Run(t *testing.T, newDatabase func(t testing.TB) Database) {
 	for file, tests := range map[string]tests{
 		"batch":      batchTests,
+		"apply":      applyTests,
+		"move":       moveTests,
 		"claim":      claimTests,
 		"lock":       lockTests,
+		"operator":   operatorTests,
 		"repository": repositoryTests,
 		"schema":     schemaTests,
 		"settle":     settleTests,
