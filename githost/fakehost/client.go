@@ -130,6 +130,22 @@ func (c *Client) PushTo(ctx context.Context, repo string, number int, files map[
 	return out.SHA, err
 }
 
+// SetDraft turns a merge request into a draft, or marks it ready, as login.
+func (c *Client) SetDraft(ctx context.Context, repo string, number int, login string, draft bool) error {
+	return c.control(ctx, "draft", controlRequest{Repo: repo, Number: number, Login: login, Draft: draft}, nil)
+}
+
+// SetBranch points branch at a commit as by a forced push of login; an empty
+// sha deletes the branch.
+func (c *Client) SetBranch(ctx context.Context, repo, branch, sha, login string) error {
+	return c.control(ctx, "branch", controlRequest{Repo: repo, Branch: branch, SHA: sha, Login: login}, nil)
+}
+
+// SetInstalled puts the App on a repository or takes it off.
+func (c *Client) SetInstalled(ctx context.Context, repo string, installed bool) error {
+	return c.control(ctx, "installed", controlRequest{Repo: repo, Installed: installed}, nil)
+}
+
 // Comment writes a comment by its author's token and answers its id.
 func (c *Client) Comment(ctx context.Context, repo string, number int, author, body string) (int64, error) {
 	var out struct{ ID int64 }

@@ -35,19 +35,21 @@ func (f Faults) copies() func(Delivery) int {
 
 // controlRequest is the body of every control call; each uses its own part.
 type controlRequest struct {
-	Repo   string            `json:"repo"`
-	Login  string            `json:"login"`
-	Role   string            `json:"role"`
-	Number int               `json:"number"`
-	Branch string            `json:"branch"`
-	Title  string            `json:"title"`
-	Rules  Rules             `json:"rules"`
-	Files  map[string]string `json:"files"`
-	URL    string            `json:"url"`
-	Secret string            `json:"secret"`
-	ID     int64             `json:"id"`
-	SHA    string            `json:"sha"`
-	NewMR  NewMR             `json:"mr"`
+	Repo      string            `json:"repo"`
+	Login     string            `json:"login"`
+	Role      string            `json:"role"`
+	Number    int               `json:"number"`
+	Branch    string            `json:"branch"`
+	Title     string            `json:"title"`
+	Rules     Rules             `json:"rules"`
+	Files     map[string]string `json:"files"`
+	URL       string            `json:"url"`
+	Secret    string            `json:"secret"`
+	ID        int64             `json:"id"`
+	SHA       string            `json:"sha"`
+	NewMR     NewMR             `json:"mr"`
+	Draft     bool              `json:"draft"`
+	Installed bool              `json:"installed"`
 }
 
 func (h *Host) controlRoutes() http.Handler {
@@ -113,6 +115,18 @@ func (h *Host) controlRoutes() http.Handler {
 	do("push", func(in controlRequest) (any, error) {
 		sha, err := h.PushTo(in.Repo, in.Number, in.Files)
 		return object{"sha": sha}, err
+	})
+	do("draft", func(in controlRequest) (any, error) {
+		return object{}, h.SetDraft(in.Repo, in.Number, in.Login, in.Draft)
+	})
+	do("branch", func(in controlRequest) (any, error) {
+		return object{}, h.SetBranch(in.Repo, in.Branch, in.SHA, in.Login)
+	})
+	do("installed", func(in controlRequest) (any, error) {
+		if in.Installed {
+			return object{}, h.Install(in.Repo)
+		}
+		return object{}, h.Uninstall(in.Repo)
 	})
 	do("webhook", func(in controlRequest) (any, error) { h.SetWebhook(in.URL, in.Secret); return object{}, nil })
 	do("deliveries", func(controlRequest) (any, error) { return h.Deliveries(), nil })

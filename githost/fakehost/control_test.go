@@ -56,6 +56,13 @@ func TestAnotherProcessSteersTheWorld(t *testing.T) {
 	if len(s.CIRuns) != 1 || s.CIRuns[0].Conclusion != "success" {
 		t.Errorf("CI runs %+v", s.CIRuns)
 	}
+	must(t, c.SetDraft(ctx, repo, two, "eve", true))
+	must(t, c.SetBranch(ctx, repo, "one", "", "bob"))
+	must(t, c.SetInstalled(ctx, repo, false))
+	must(t, c.SetInstalled(ctx, repo, true))
+	if s := get(c.State(ctx, repo))(t); !s.MergeRequests[1].Draft || s.Branches["one"] != "" {
+		t.Errorf("after a draft and a deleted branch: %+v", s)
+	}
 	limit, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	must(t, h.Flush(limit))

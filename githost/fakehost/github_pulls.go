@@ -273,6 +273,9 @@ func submitReview(c *call) (int, any, error) {
 	if v.State != Pending || state == "" || state == Pending {
 		return 0, nil, refuse(refusedReview, "The review can not be submitted so")
 	}
+	if err := m.mayReview(c.who.user, state); err != nil {
+		return 0, nil, err
+	}
 	v.State, v.Body = state, cmp.Or(in.Body, v.Body)
 	c.h.submit(c.repo, m, v)
 	return http.StatusOK, c.gh.review(c.repo, m, v), nil

@@ -147,6 +147,10 @@ func TestReviewsArePinnedToTheHead(t *testing.T) {
 	}
 	_, _, err := as(h, "bob-token").PullRequests.CreateReview(ctx, "acme", "app", n, approve)
 	refused(t, err, 422)
+	bob := as(h, "bob-token")
+	draft := answer(bob.PullRequests.CreateReview(ctx, "acme", "app", n, &github.PullRequestReviewRequest{Body: github.String("so far")}))(t)
+	_, _, err = bob.PullRequests.SubmitReview(ctx, "acme", "app", n, draft.GetID(), approve)
+	refused(t, err, 422)
 	get(h.PushTo(repo, n, map[string]string{"more.txt": "more\n"}))(t)
 	reviews := answer(bot.PullRequests.ListReviews(ctx, "acme", "app", n, nil))(t)
 	if len(reviews) != 1 || reviews[0].GetCommitID() != head || reviews[0].GetSubmittedAt().IsZero() {

@@ -123,12 +123,10 @@ func (h *Host) Review(repo string, number int, author, state, body string) (id i
 }
 
 func (h *Host) review(r *repository, m *mergeRequest, u *user, state, body, sha string) (*review, error) {
-	switch {
-	case u == m.Author && state == Approved:
-		return nil, refuse(refusedReview, "Can not approve your own pull request")
-	case u == m.Author && state == ChangesRequested:
-		return nil, refuse(refusedReview, "Can not request changes on your own pull request")
-	case !slices.Contains([]string{Approved, ChangesRequested, Commented, Pending}, state):
+	if err := m.mayReview(u, state); err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]string{Approved, ChangesRequested, Commented, Pending}, state) {
 		return nil, refuse(refusedReview, "Event is not included in the list")
 	}
 	if sha == "" {
@@ -142,6 +140,17 @@ func (h *Host) review(r *repository, m *mergeRequest, u *user, state, body, sha 
 		h.submit(r, m, v)
 	}
 	return v, nil
+}
+
+// mayReview refuses opinions of authors on their own work.
+func (m *mergeRequest) mayReview(u *user, state string) error {
+	switch {
+	case u == m.Author && state == Approved:
+		return refuse(refusedReview, "Can not approve your own pull request")
+	case u == m.Author && state == ChangesRequested:
+		return refuse(refusedReview, "Can not request changes on your own pull request")
+	}
+	return nil
 }
 
 func (h *Host) submit(r *repository, m *mergeRequest, v *review) {
