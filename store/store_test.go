@@ -82,7 +82,7 @@ func newMySQL(t testing.TB) storetest.Database {
 		t.Fatal(err)
 	}
 	cfg.ParseTime, cfg.InterpolateParams, cfg.ClientFoundRows = true, true, true
-	cfg.Params = map[string]string{"time_zone": "'+00:00'"}
+	cfg.Params = map[string]string{"time_zone": "'+00:00'", "innodb_lock_wait_timeout": "5"}
 	direct, err := sql.Open("mysql", cfg.FormatDSN())
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"strings"
 	"testing"
@@ -206,4 +207,53 @@ func (w *world) snapshot() string {
 var tables = []string{
 	"repository", "queue", "merge_request", "operation", "binding", "binding_history", "merge_batch_request", "merge_batch",
 	"merge_batch_member", "audit", "idempotency", "delivery", "outbox",
+}
+
+// settle brings a claimed batch and all its members to an end.
+func (w *world) settle(claimed bot.ClaimResult, status bot.BatchStatus, members bot.OperationStatus) {
+	w.Helper()
+	ok, err := w.store.Settle(w.Context(), settlementOf(claimed, status, members))
+	w.must(err)
+	if !ok {
+		w.Fatalf("batch %d was no longer what it was", claimed.Batch.ID)
+	}
+	w.invariants()
+}
+
+func settlementOf(claimed bot.ClaimResult, status bot.BatchStatus, members bot.OperationStatus) bot.Settlement {
+	code, reason := bot.CodeLanded, bot.ReasonLanded
+	if status == bot.BatchFailed {
+		code, reason = bot.CodeCIRed, bot.ReasonSuspect
+	}
+	return bot.Settlement{Guard: claimed.Batch.Guard(), Status: status, Code: code, Members: outcomes(claimed.Members, members, reason)}
+}
+
+// storeHandle is one of several instances on the database.
+type storeHandle = *store.Store
+
+// later and past are moments by the database's clock, an hour away.
+func later(db Database) string {
+	if db.Driver == store.MySQL {
+		return `(CURRENT_TIMESTAMP(6) + INTERVAL 1 HOUR)`
+	}
+	return `(batchbot_now() + 3600000000)`
+}
+
+func past(db Database) string {
+	if db.Driver == store.MySQL {
+		return `(CURRENT_TIMESTAMP(6) - INTERVAL 1 HOUR)`
+	}
+	return `(batchbot_now() - 3600000000)`
+}
+
+// loseConnection breaks the connection once, at a statement.
+func loseConnection(at string) func(string, []any) error {
+	lost := false
+	return func(statement string, _ []any) error {
+		if statement == at && !lost {
+			lost = true
+			return driver.ErrBadConn
+		}
+		return nil
+	}
 }
