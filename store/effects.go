@@ -27,6 +27,9 @@ type change struct {
 	bindingID int64 // found by transition
 }
 
+// leastExpiry is how long an operation that comes back to wait for its approvals may at least do so.
+const leastExpiry = 7 * 24 * time.Hour
+
 // head is the pinned commit after the change.
 func (c change) head() string { return cmp.Or(c.headSHA, c.op.HeadSHA) }
 
@@ -90,9 +93,16 @@ func (t *tx) transition(ctx context.Context, changes []change) (ok bool, err err
 			}
 			n := int64(0)
 			if len(rows) == len(ids) {
-				args := append([]any{g.to, g.from}, anys(rows)...)
-				n, err = t.exec(ctx, `UPDATE binding {pinned} SET status = ?, version = version + 1, updated_at = {now}
-					WHERE status = ? AND id IN (`+list(len(rows))+`) AND operation_id IN (`+list(len(ids))+`)`, append(args, anys(ids)...)...)
+				statement := `UPDATE binding {pinned} SET status = ?, version = version + 1, updated_at = {now}`
+				args := []any{g.to}
+				if g.to == bot.OperationPendingApproval {
+					// Who comes back after a long time, say by a push to what failed last month, is not expired on the spot.
+					statement += `, expires_at = CASE WHEN expires_at < {later} THEN {later} ELSE expires_at END`
+					args = append(args, micros(leastExpiry), micros(leastExpiry))
+				}
+				statement += ` WHERE status = ? AND id IN (` + list(len(rows)) + `) AND operation_id IN (` + list(len(ids)) + `)`
+				args = append(append(append(args, g.from), anys(rows)...), anys(ids)...)
+				n, err = t.exec(ctx, statement, args...)
 				if err != nil {
 					return false, err
 				}

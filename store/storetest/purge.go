@@ -1,0 +1,132 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchbot/batchbot/bot/intake"
+	"github.com/batchbot/batchbot/store"
+)
+
+var purgeTests = tests{
+	"payloads go after a week, keys after three months": purgeByAge,
+	"a delivery still due ends with its payload":        purgeDue,
+	"due again, its payload counts as new":              purgeRearmed,
+	"commands are remembered up to their time":          purgeCommands,
+	"it works in small transactions":                    purgeBounded,
+	"many may purge at once":                            purgeTogether,
+}
+
+const day = 24 * time.Hour
+
+// old stores deliveries that came a while ago and are done.
+func (w *world) old(n int, age time.Duration, prefix string) {
+	w.Helper()
+	for start := 0; start < n; start += 100 {
+		var rows []string
+		for i := start; i < min(start+100, n); i++ {
+			rows = append(rows, fmt.Sprintf(`('forge', '%s%d', 'push', '{}', 2, 1, %s, '', %s, %s)`, prefix, i, ago(w.Database, age), ago(w.Database, age), ago(w.Database, age)))
+		}
+		w.execute(`INSERT INTO delivery (host, delivery_key, event, payload, status, attempts, next_attempt_at, error, received_at, updated_at) VALUES ` + strings.Join(rows, ", "))
+	}
+}
+
+func purgeByAge(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.old(1, 6*day, "week")
+	w.old(1, 8*day, "month")
+	w.old(1, 89*day, "quarter")
+	w.old(1, 91*day, "year")
+	for range 2 {
+		w.must(w.store.PurgeOld(t.Context()))
+		if keys := strings.Join(w.rows(`SELECT delivery_key FROM delivery ORDER BY id`), " "); keys != "week0 month0 quarter0" {
+			t.Errorf("keys %s", keys)
+		}
+		if keys := strings.Join(w.rows(`SELECT delivery_key FROM delivery WHERE payload IS NOT NULL ORDER BY id`), " "); keys != "week0" {
+			t.Errorf("payloads %s", keys)
+		}
+	}
+	w.execute(`UPDATE delivery SET received_at = ` + ago(db, 8*day) + ` WHERE delivery_key = 'week0'`)
+	w.old(1, 7*day+time.Minute, "next")
+	w.must(w.store.PurgeOld(t.Context()))
+	if n := w.value(`SELECT COUNT(*) FROM delivery WHERE payload IS NOT NULL`); n != 0 {
+		t.Errorf("%d payloads left behind the mark of the last purge", n)
+	}
+	if fresh, err := w.store.InsertDelivery(t.Context(), "forge", "quarter0", "push", nil); err != nil || fresh {
+		t.Errorf("a key that is kept is not known: %v, %v", fresh, err)
+	}
+}
+
+func purgeDue(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.deliver("k")
+	w.execute(`UPDATE delivery SET received_at = ` + ago(db, 8*day))
+	w.must(w.store.PurgeOld(t.Context()))
+	if got := w.take(1, lease); len(got) != 0 {
+		t.Errorf("an empty delivery is due: %+v", got)
+	}
+	if reason := value[string](w, `SELECT error FROM delivery WHERE status = ?`, int(intake.DeliveryFailed)); reason == "" {
+		t.Error("it ended without a word")
+	}
+}
+
+func purgeRearmed(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.deliver("k")
+	w.finish(w.take(1, lease)[0], intake.DeliveryOutcome{Status: intake.DeliveryFailed, Error: "the host is down"})
+	w.execute(`UPDATE delivery SET received_at = ` + ago(db, 8*day))
+	w.must(w.store.PurgeOld(t.Context()))
+	w.deliver("k")
+	w.must(w.store.PurgeOld(t.Context()))
+	if got := w.takeOne(t, "k"); string(got.Payload) != `{"key":"k"}` {
+		t.Errorf("payload %q", got.Payload)
+	}
+}
+
+func purgeCommands(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.admit(w.queue, 1, 2)
+	w.execute(`UPDATE idempotency SET expires_at = `+ago(db, time.Second)+` WHERE operation_id = ?`, operationID(1))
+	w.must(w.store.PurgeOld(t.Context()))
+	for n, want := range map[int]bool{1: false, 2: true} {
+		if handled, err := w.store.Handled(t.Context(), w.application(w.queue, n, true).Command.RequestID); err != nil || handled != want {
+			t.Errorf("command of merge request %d: handled %v, %v", n, handled, err)
+		}
+	}
+}
+
+func purgeBounded(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.old(1203, 100*day, "old")
+	w.old(30, day, "young")
+	commits, largest := 0, 0
+	db.Intercept(w.store, func(statement string, args []any) error {
+		largest = max(largest, len(args))
+		if statement == "COMMIT" {
+			commits++
+		}
+		return nil
+	})
+	w.must(w.store.PurgeOld(t.Context()))
+	if commits != 6 || largest > 510 { // three chunks of payloads, three of keys
+		t.Errorf("%d transactions, up to %d rows each", commits, largest)
+	}
+	if n := w.value(`SELECT COUNT(*) FROM delivery`); n != 30 {
+		t.Errorf("%d rows left", n)
+	}
+}
+
+func purgeTogether(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.old(700, 8*day, "old")
+	each(w, 4, func(s *store.Store, _ int) {
+		if err := s.PurgeOld(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if n := w.value(`SELECT COUNT(*) FROM delivery WHERE payload IS NULL`); n != 700 {
+		t.Errorf("%d purged", n)
+	}
+}
