@@ -121,7 +121,7 @@ func TestMistakes(t *testing.T) {
 		"variable for a host that is not there": {host, []string{"BATCHBOT_HOSTS__GITLAB__TOKEN=x"}, nil, []string{
 			"BATCHBOT_HOSTS__GITLAB…: no host has this name in b.yml: write GITHUB_MAIN"}},
 		"wrong types": {host + "listen: 8080\nshutdown_timeout: 10\ndatabase: yes\nlook: {interval: soon}", nil, nil, []string{
-			"b.yml: database: is not a section: write below it, indented, any of driver, path, dsn, dsn_file or migrate",
+			"b.yml: database: is not a section: write below it, indented, any of driver, path, dsn, dsn_file, migrate or connect_timeout",
 			"b.yml: listen: 8080 is not text: write one value, in quotes if it is a number",
 			`b.yml: look.interval: "soon" is not a duration: write a number with a unit, such as 500ms, 30s or 2h`,
 			"b.yml: shutdown_timeout: 10 is not a duration: write a number with a unit, such as 500ms, 30s or 2h"}},

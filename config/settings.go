@@ -31,6 +31,8 @@ type Database struct {
 	DSN     bot.Secret `koanf:"dsn"`      // mysql: user:password@tcp(host:port)/database
 	DSNFile string     `koanf:"dsn_file"` // mysql: a file that holds the DSN
 	Migrate bool       `koanf:"migrate"`  // migrate at start; SQLite always does
+
+	ConnectTimeout time.Duration `koanf:"connect_timeout" validate:"min=1s,max=10m"` // how long to wait at start for a database that does not answer
 }
 
 // The database drivers.
@@ -91,7 +93,7 @@ func Defaults() Settings {
 		Listen:          "127.0.0.1:8080",
 		DataDir:         "data",
 		Environment:     "production",
-		Database:        Database{Driver: SQLite},
+		Database:        Database{Driver: SQLite, ConnectTimeout: 15 * time.Second},
 		Rounds:          Rounds{Poll: 5 * time.Second},
 		Look:            Look{Interval: time.Minute, MaxInterval: 10 * time.Minute},
 		Log:             Log{Level: "info", Format: "json"},

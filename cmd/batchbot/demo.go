@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/config"
+	"github.com/batchbot/batchbot/githost/fakehost"
+)
+
+// demoLimit bounds the story. It takes a few seconds; on a machine so busy that it does not, the demo says what it waited for.
+const demoLimit = 55 * time.Second
+
+// demoFlags configures the demo command.
+type demoFlags struct {
+	once    bool
+	json    bool
+	dir     string
+	verbose bool
+}
+
+func (s shell) demoCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Show the bot at work on this machine, with git and nothing else",
+		Long: `Starts a GitHub of its own and the bot on loopback, plays the people of a small project, and shows what happens on stderr.
+On a terminal it then stays up until Ctrl-C, so that you can look around.`,
+	}
+	var f demoFlags
+	c.Flags().BoolVar(&f.once, "once", false, "end when everything is settled, also on a terminal")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object about the outcome on stdout instead of a summary")
+	c.Flags().StringVar(&f.dir, "dir", "", "keep the database and the repositories in `DIR`")
+	c.Flags().BoolVar(&f.verbose, "verbose", false, "show the bot's log on stderr too")
+	c.RunE = func(c *cobra.Command, _ []string) error { return s.demo(c.Context(), f) }
+	return c
+}
+
+// demo plays the story, reports, and stays up if somebody is there to look. Whatever happens, it leaves nothing running behind.
+func (s shell) demo(ctx context.Context, f demoFlags) error {
+	started := time.Now()
+	d, err := s.startDemo(ctx, f, started)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+
+	limited, cancel := context.WithDeadline(ctx, started.Add(demoLimit))
+	defer cancel()
+	story := d.play(limited)
+	if ctx.Err() != nil {
+		return errors.New("the demo was interrupted")
+	}
+	report, err := d.report(ctx, time.Since(started))
+	if err != nil {
+		return errors.Join(story, err)
+	}
+	if f.json {
+		err = report.writeJSON(s.stdout)
+	} else {
+		err = report.writeTable(s.stdout)
+	}
+	if err == nil {
+		err = report.deviations()
+	}
+	if err = errors.Join(story, err); err != nil || f.once || !isTerminal(s.stdout) {
+		return err
+	}
+	d.invite()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-d.ended:
+		return fmt.Errorf("the bot ended: %w", err)
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// demo is a host, the bot and the reader of the bot's rows.
+type demo struct {
+	host  *fakehostServer
+	bot   *program
+	rows  *demoRows
+	tell  *narrator
+	begin chan struct{} // closing it lets rounds start
+
+	stop    context.CancelFunc // of the bot
+	ended   chan error         // what the bot's run returned
+	closers []func()
+}
+
+func (d *demo) close() {
+	for i := len(d.closers) - 1; i >= 0; i-- {
+		d.closers[i]()
+	}
+}
+
+// startDemo starts everything the story needs. On failure nothing is left.
+func (s shell) startDemo(ctx context.Context, f demoFlags, started time.Time) (d *demo, err error) {
+	d = &demo{begin: make(chan struct{}), ended: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	temporary, err := os.MkdirTemp("", "batchbot-demo-")
+	if err != nil {
+		return d, fmt.Errorf("making a folder for the demo: %w", err)
+	}
+	d.closers = append(d.closers, func() { _ = os.RemoveAll(temporary) })
+	kept := temporary
+	if f.dir != "" {
+		kept = f.dir
+		if err := prepareDir(kept); err != nil {
+			return d, err
+		}
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return d, fmt.Errorf("making the App's key: %w", err)
+	}
+	secret := rand.Text()
+	d.host, err = serveFakehost("127.0.0.1:0", fakehost.Options{
+		Dir:           filepath.Join(kept, "git"),
+		WebhookSecret: secret,
+		AppPublicKey:  &key.PublicKey,
+		// The story finishes CI itself, so that nothing depends on how long anything takes.
+		CI: fakehost.CI{Mode: fakehost.CIManual, BranchPrefix: bot.BatchBranchPrefix},
+	})
+	if err != nil {
+		return d, err
+	}
+	d.closers = append(d.closers, d.host.close)
+
+	log := slog.New(slog.DiscardHandler)
+	if f.verbose {
+		log = newLogger(config.Log{Level: "debug", Format: "text"}, s.stderr)
+	}
+	settings := demoSettings(d.host.url, key, secret, temporary, filepath.Join(kept, demoDatabase))
+	if d.bot, err = build(ctx, settings, log); err != nil {
+		return d, err
+	}
+	d.bot.roundsAfter = d.begin
+	d.host.SetWebhook(d.bot.url+webhookPath+demoHost, secret)
+	d.closers = append(d.closers, func() { _ = d.bot.close() })
+
+	running, stop := context.WithCancel(ctx)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		d.ended <- d.bot.run(running)
+	}()
+	d.closers = append(d.closers, func() { stop(); <-finished })
+
+	if d.rows, err = openDemoRows(settings.Database.Path); err != nil {
+		return d, err
+	}
+	d.closers = append(d.closers, d.rows.close)
+	d.tell = newNarrator(s.stderr, started)
+	return d, nil
+}
+
+const (
+	demoHost     = "github"
+	demoDatabase = "batchbot.db"
+)
+
+// prepareDir makes the folder for --dir, or refuses one that holds an earlier demo.
+func prepareDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("--dir %s: %w", dir, err)
+	}
+	for _, name := range []string{demoDatabase, "git"} {
+		switch _, err := os.Lstat(filepath.Join(dir, name)); {
+		case err == nil:
+			return fmt.Errorf("--dir %s: it holds %s already: remove that or name another folder", dir, name)
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("--dir %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// demoSettings is what a settings file for the demo's host would say.
+func demoSettings(hostURL string, key *rsa.PrivateKey, secret, temporary, database string) config.Settings {
+	s := config.Defaults()
+	s.Listen = "127.0.0.1:0"
+	s.DataDir = temporary
+	s.Environment = "demo-" + hex.EncodeToString([]byte(rand.Text()[:6]))
+	s.Database.Path = database
+	s.Rounds.Poll = time.Second
+	s.Hosts = []config.Host{{
+		Name: demoHost, Type: "github", WebURL: hostURL, APIURL: hostURL + "/api/v3", GitURL: hostURL,
+		App: config.App{ID: 1, PrivateKey: bot.Secret(pem.EncodeToMemory(&pem.Block{
+			Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key),
+		}))},
+		WebhookSecrets: []bot.Secret{bot.Secret(secret)},
+	}}
+	return s
+}
+
+// invite says where to look.
+func (d *demo) invite() {
+	d.tell.plain("\nEverything stays up until Ctrl-C. To look around:")
+	d.tell.plain("  git clone %s/%s.git", d.host.url, demoRepository)
+	d.tell.plain("  curl %s/repos/%s/pulls?state=all", d.host.url, demoRepository)
+	d.tell.plain("  curl %s/metrics", d.bot.url)
+}

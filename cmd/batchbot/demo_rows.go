@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	_ "modernc.org/sqlite" // the driver named below
+
+	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/githost/fakehost"
+)
+
+// demoRows reads the bot's database beside the bot, as an operator with a SQL shell would.
+type demoRows struct{ db *sql.DB }
+
+func openDemoRows(path string) (*demoRows, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	pragmas := url.Values{"_pragma": {"busy_timeout(5000)", "query_only(1)"}}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: absolute}).EscapedPath()+"?"+pragmas.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("opening %s to look at it: %w", path, err)
+	}
+	return &demoRows{db}, nil
+}
+
+func (r *demoRows) close() { _ = r.db.Close() }
+
+// snapshot is what the host and the rows say at one moment.
+type snapshot struct {
+	operations []demoOperation // by number
+	batches    []demoBatch     // by id
+	unsaid     int             // errands still to do
+	unheard    int             // deliveries still to apply
+	mrs        []fakehost.MR
+	ci         []fakehost.CIRun
+}
+
+type demoOperation struct {
+	Number int
+	Status bot.OperationStatus
+	Reason bot.Reason
+	Detail string
+}
+
+type demoBatch struct {
+	bot.Batch
+	Members []demoMember // in the order of their history
+}
+
+type demoMember struct {
+	Number int
+	Event  bot.MemberEvent
+	Reason bot.Reason
+	Detail string
+}
+
+// riding lists the members that did not leave, in batch order.
+func (b demoBatch) riding() []int {
+	numbers := []int{}
+	for _, m := range b.Members {
+		switch m.Event {
+		case bot.MemberClaimed:
+			numbers = append(numbers, m.Number)
+		case bot.MemberEvicted, bot.MemberReturned, bot.MemberFailed:
+			numbers = slices.DeleteFunc(numbers, func(n int) bool { return n == m.Number })
+		}
+	}
+	return numbers
+}
+
+func (r *demoRows) read(ctx context.Context) (n snapshot, err error) {
+	read := func(query string, row func(scan func(...any) error) error) {
+		if err != nil {
+			return
+		}
+		var rows *sql.Rows
+		if rows, err = r.db.QueryContext(ctx, query); err != nil {
+			return
+		}
+		defer rows.Close()
+		for rows.Next() && err == nil {
+			err = row(rows.Scan)
+		}
+		if err == nil {
+			err = rows.Err()
+		}
+	}
+	read(`SELECT m.number, o.status, o.reason, o.detail FROM binding b JOIN operation o ON o.operation_id = b.operation_id
+		JOIN merge_request m ON m.id = o.merge_request_id ORDER BY m.number`, func(scan func(...any) error) error {
+		var o demoOperation
+		err := scan(&o.Number, &o.Status, &o.Reason, &o.Detail)
+		n.operations = append(n.operations, o)
+		return err
+	})
+	read(`SELECT id, status, phase, build, base_sha, head_sha, landed_sha, landed_differs, mr_number, code, message, ci_conclusion, size
+		FROM merge_batch ORDER BY id`, func(scan func(...any) error) error {
+		var b demoBatch
+		err := scan(&b.ID, &b.Status, &b.Phase, &b.Build, &b.BaseSHA, &b.HeadSHA, &b.LandedSHA, &b.LandedDiffers, &b.MRNumber,
+			&b.Code, &b.Message, &b.CIConclusion, &b.Size)
+		n.batches = append(n.batches, b)
+		return err
+	})
+	read(`SELECT h.batch_id, m.number, h.event, h.reason, h.detail FROM merge_batch_member h JOIN operation o ON o.operation_id = h.operation_id
+		JOIN merge_request m ON m.id = o.merge_request_id ORDER BY h.batch_id, h.id`, func(scan func(...any) error) error {
+		var id int64
+		var m demoMember
+		err := scan(&id, &m.Number, &m.Event, &m.Reason, &m.Detail)
+		for i := range n.batches {
+			if n.batches[i].ID == id {
+				n.batches[i].Members = append(n.batches[i].Members, m)
+			}
+		}
+		return err
+	})
+	// A landed member that the host does not mark as merged is closed after a while. This host marks them at once: nothing to wait for.
+	read(fmt.Sprintf(`SELECT (SELECT COUNT(*) FROM outbox WHERE status = 1 AND kind <> %d), (SELECT COUNT(*) FROM delivery WHERE status = 1)`,
+		bot.ErrandCloseMember), func(scan func(...any) error) error {
+		return scan(&n.unsaid, &n.unheard)
+	})
+	return n, err
+}
+
+func (n snapshot) operation(number int) demoOperation {
+	for _, o := range n.operations {
+		if o.Number == number {
+			return o
+		}
+	}
+	return demoOperation{Number: number}
+}
+
+func (n snapshot) status(number int) bot.OperationStatus { return n.operation(number).Status }
+
+// state is the host's word on a merge request.
+func (n snapshot) state(number int) string {
+	for _, m := range n.mrs {
+		if m.Number == number {
+			return m.State
+		}
+	}
+	return ""
+}
+
+// settled reports whether the story is over: nothing is on its way, nothing left to hear or to say.
+func (n snapshot) settled() bool {
+	for i, c := range demoChanges {
+		want, state := bot.OperationPendingApproval, "open"
+		switch c.fate {
+		case fateLands:
+			want, state = bot.OperationMerged, "merged"
+		case fateConflicts:
+			want = bot.OperationFailed
+		}
+		if n.status(i+1) != want || n.state(i+1) != state {
+			return false
+		}
+	}
+	for _, b := range n.batches {
+		if b.Status.Active() {
+			return false
+		}
+	}
+	return n.unsaid == 0 && n.unheard == 0
+}
+
+// summary says where everything stands, in one line.
+func (n snapshot) summary() string {
+	var words []string
+	for _, o := range n.operations {
+		words = append(words, fmt.Sprintf("#%d %s", o.Number, o.Status))
+	}
+	for _, b := range n.batches {
+		words = append(words, fmt.Sprintf("batch %d %s/%s %s", b.ID, b.Status, b.Phase, b.Message))
+	}
+	return fmt.Sprintf("%s; %d to say, %d to hear", strings.Join(words, ", "), n.unsaid, n.unheard)
+}
