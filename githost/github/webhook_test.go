@@ -72,7 +72,7 @@ func TestUnsignedDeliveriesAreRefused(t *testing.T) {
 		"sha1 of sha256's name": {delivery(body, "X-Hub-Signature-256", "sha256="+sign(sha1.New, secret, body)), "not a SHA-256 signature"},
 		"wrong secret":          {delivery(body, "X-Hub-Signature-256", "sha256="+sign(sha256.New, "other", body)), "does not fit"},
 		"empty secret":          {delivery(body, "X-Hub-Signature-256", "sha256="+sign(sha256.New, "", body)), "does not fit"},
-		"other body":            {delivery(body+" "), "does not fit"},
+		"other body":            {delivery(body + " "), "does not fit"},
 		"not hexadecimal":       {delivery(body, "X-Hub-Signature-256", "sha256="+strings.Repeat("z", 64)), "not a SHA-256 signature"},
 		"two signatures":        {twice, "no X-Hub-Signature-256"},
 		"a form":                {delivery(body, "Content-Type", "application/x-www-form-urlencoded"), "content type"},
