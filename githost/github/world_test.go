@@ -5,8 +5,18 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/githost/fakehost"
@@ -65,7 +75,7 @@ func newWorldAs(t *testing.T, edit func(*github.Config)) *world {
 	w.host, err = github.New(config)
 	w.must(err)
 	if config.Token != "" {
-		return w // its row is up to the test: the fake does not list what a token reaches
+		return w // its row is up to the test
 	}
 	list, err := w.host.ListRepositories(t.Context())
 	w.must(err)
@@ -234,7 +244,102 @@ func (w *world) Deliveries() []hosttest.Delivery {
 	return list
 }
 
-func TestConformance(t *testing.T) {
+func TestConformanceAsAnApp(t *testing.T) {
 	t.Parallel()
 	hosttest.Run(t, func(t *testing.T) hosttest.World { return newWorld(t) })
+}
+
+func TestConformanceWithAToken(t *testing.T) {
+	t.Parallel()
+	hosttest.Run(t, func(t *testing.T) hosttest.World {
+		w := newWorldAs(t, func(c *github.Config) {
+			c.AppID, c.PrivateKey, c.Token = 0, "", "batcher-token"
+			c.HTTPTransport = tokenLists{c.HTTPTransport}
+		})
+		w.must(w.fake.SetPermission(path, "batcher", fakehost.RoleWrite))
+		list, err := w.host.ListRepositories(t.Context())
+		w.must(err)
+		w.repo = bot.Repository{ID: 1, RepositoryRef: list[0], Active: true}
+		return w
+	})
+}
+
+// tokenLists answers what a token reaches, which the fake does not.
+type tokenLists struct{ next http.RoundTripper }
+
+func (l tokenLists) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(req.URL.Path, "/user/repos") {
+		return l.next.RoundTrip(req)
+	}
+	one := req.Clone(req.Context())
+	one.URL.Path, one.URL.RawQuery = "/api/v3/repos/"+path, ""
+	resp, err := l.next.RoundTrip(one)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return reply(resp.StatusCode, "["+string(body)+"]"), err
+}
+
+// The whole adapter works where time is bent: no socket, no goroutine left behind.
+func TestTheAdapterWorksInABubble(t *testing.T) {
+	t.Parallel()
+	appKey()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldAs(t, func(c *github.Config) { c.WriteSpacing = time.Second })
+		number := w.OpenMR(hosttest.NewMR{Author: "bob", Branch: "b1", Title: "T", Files: map[string]string{"a.txt": "a\n"}})
+		start := time.Now()
+		for i := range 3 {
+			if _, err := w.host.UpsertComment(t.Context(), w.repo, number, "<!-- m -->", fmt.Sprint("step ", i), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took != 2*time.Second {
+			t.Errorf("three writes took %v, want two pauses of a second", took)
+		}
+		// Installation tokens live an hour; nobody notices.
+		time.Sleep(3 * time.Hour)
+		if _, err := w.host.ReadMR(t.Context(), w.repo, number); err != nil {
+			t.Error(err)
+		}
+		w.fake.Close()
+	})
+}
+
+// git itself, over a real connection, gets into a private repository by the header.
+func TestGitGetsInByTheHeader(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.fake.AddRepository(fakehost.NewRepository{Owner: "acme", Name: "secret", Private: true}))
+	server := httptest.NewServer(w.fake.Handler())
+	defer server.Close()
+	_, pem := appKey()
+	h, err := github.New(github.Config{
+		Name: "hub", APIURL: server.URL, AppID: 1, PrivateKey: pem, WebhookSecrets: []bot.Secret{secret},
+	})
+	w.must(err)
+	list, err := h.ListRepositories(t.Context())
+	w.must(err)
+	i := slices.IndexFunc(list, func(r bot.RepositoryRef) bool { return r.Path == "acme/secret" })
+	if i < 0 {
+		t.Fatalf("listed %+v", list)
+	}
+	remote, err := h.GitRemote(t.Context(), bot.Repository{RepositoryRef: list[i]})
+	w.must(err)
+	look := func(header string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), "git", "ls-remote", remote.URL, "refs/heads/main")
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true",
+			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http.extraHeader", "GIT_CONFIG_VALUE_0="+header)
+		out, err := cmd.Output()
+		return string(out), err
+	}
+	tip, err := w.fake.Branch("acme/secret", "main")
+	w.must(err)
+	if out, err := look(remote.Header.Reveal()); err != nil || !strings.HasPrefix(out, tip) {
+		t.Errorf("with the header git saw %q, %v", out, err)
+	}
+	if out, err := look("X-Nothing: here"); err == nil {
+		t.Errorf("without it git saw %q", out)
+	}
 }
