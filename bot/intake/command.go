@@ -182,7 +182,9 @@ func (a *Applier) apply(ctx context.Context, o order, r *reading) error {
 	}
 	links := a.links(o.repo)
 	switch result.Outcome {
-	case bot.ApplyDone, bot.ApplyDuplicate:
+	case bot.ApplyDuplicate:
+		return nil
+	case bot.ApplyDone:
 		a.NudgeOutbox()
 		if result.Operation.Status == bot.OperationWaiting {
 			a.Nudge(found.queue.ID)
