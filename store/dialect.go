@@ -13,6 +13,7 @@ import (
 //	{later}        that clock plus a parameter in microseconds
 //	{ago}          that clock minus a parameter in microseconds
 //	{pinned}       after the table's name: use the primary key, whatever the statistics say
+//	{pinned text}  the same for a primary key that is a text, which SQLite takes for an index
 //	{lock}         at the end of a SELECT: lock the rows read, wait for them
 //	{skip locked}  at the end of a SELECT: lock the rows read, leave out what somebody else has locked
 type dialect struct {
@@ -27,6 +28,7 @@ var mysqlDialect = dialect{
 		"{later}", "CURRENT_TIMESTAMP(6) + INTERVAL ? MICROSECOND",
 		"{ago}", "CURRENT_TIMESTAMP(6) - INTERVAL ? MICROSECOND",
 		"{pinned}", "FORCE INDEX (PRIMARY)",
+		"{pinned text}", "FORCE INDEX (PRIMARY)",
 		"{lock}", "FOR UPDATE",
 		"{skip locked}", "FOR UPDATE SKIP LOCKED",
 	),
@@ -40,6 +42,7 @@ var sqliteDialect = dialect{
 		"{later}", "batchbot_now() + ?",
 		"{ago}", "batchbot_now() - ?",
 		"{pinned}", "NOT INDEXED",
+		"{pinned text}", "",
 		"{lock}", "",
 		"{skip locked}", "",
 	),

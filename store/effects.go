@@ -57,7 +57,7 @@ func (t *tx) transition(ctx context.Context, changes []change) (ok bool, err err
 	}
 	for _, g := range inKeyOrder(operations) {
 		for ids := range slices.Chunk(operations[g], chunkSize) {
-			statement := `UPDATE operation {pinned} SET status = ?, reason = ?, detail = ?, version = version + 1, updated_at = {now}`
+			statement := `UPDATE operation {pinned text} SET status = ?, reason = ?, detail = ?, version = version + 1, updated_at = {now}`
 			args := []any{g.to, g.reason, g.detail}
 			if g.headSHA != "" {
 				statement += `, head_sha = ?`

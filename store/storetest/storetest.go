@@ -43,6 +43,7 @@ func Run(t *testing.T, newDatabase func(t testing.TB) Database) {
 		"lock":       lockTests,
 		"operator":   operatorTests,
 		"repository": repositoryTests,
+		"plans":      plansTests,
 		"purge":      purgeTests,
 		"expire":     expireTests,
 		"view":       viewTests,
