@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ func (h fakeHooks) Parse(event string, payload []byte) ([]bot.Event, string, err
 
 // fakeInbox keeps deliveries in memory, by the clock of the test.
 type fakeInbox struct {
+	mu         sync.Mutex
 	down       bool
 	deliveries []*stored
 }
@@ -44,6 +46,8 @@ type stored struct {
 }
 
 func (b *fakeInbox) InsertDelivery(ctx context.Context, host, key, event string, payload []byte) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.down {
 		return false, errDown
 	}
@@ -62,6 +66,8 @@ func (b *fakeInbox) InsertDelivery(ctx context.Context, host, key, event string,
 }
 
 func (b *fakeInbox) ClaimDeliveries(_ context.Context, limit int, lease time.Duration) (list []bot.Delivery, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.down {
 		return nil, errDown
 	}
@@ -75,6 +81,8 @@ func (b *fakeInbox) ClaimDeliveries(_ context.Context, limit int, lease time.Dur
 }
 
 func (b *fakeInbox) FinishDelivery(ctx context.Context, id int64, attempts int, o DeliveryOutcome) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	d := b.deliveries[id-1]
 	if b.down || ctx.Err() != nil {
 		return false, errDown
@@ -84,6 +92,13 @@ func (b *fakeInbox) FinishDelivery(ctx context.Context, id int64, attempts int, 
 	}
 	d.status, d.err, d.due = o.Status, o.Error, time.Now().Add(o.RetryIn)
 	return true, nil
+}
+
+// goes says whether the database is down from now on.
+func (b *fakeInbox) goes(down bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = down
 }
 
 func TestEveryWebhookGetsAClearAnswer(t *testing.T) {

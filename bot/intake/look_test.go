@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,17 +213,15 @@ func TestLooksComeRarerWhileAllIsQuietAndSoonAfterAFind(t *testing.T) {
 		w := newWorld(t)
 		w.opens(1)
 		looker := w.looker()
-		ctx, cancel := context.WithCancel(context.Background())
-		var ended sync.WaitGroup
-		ended.Go(func() { looker.Run(ctx) })
 		looksIn := func(d time.Duration) int {
-			time.Sleep(d)
-			synctest.Wait()
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Minute) {
+				looker.Tick(context.Background())
+			}
 			n := w.steps.count("ListUpdatedMRs")
 			w.steps.calls = nil
 			return n
 		}
-		if n := looksIn(time.Second); n != 1 {
+		if n := looksIn(time.Minute); n != 1 {
 			t.Errorf("%d looks at the start", n)
 		}
 		looksIn(time.Hour)
@@ -241,8 +238,19 @@ func TestLooksComeRarerWhileAllIsQuietAndSoonAfterAFind(t *testing.T) {
 		if n := looksIn(3 * time.Minute); n != 2 {
 			t.Errorf("%d looks in three minutes after a find, want one after one minute and one two later", n)
 		}
-		cancel()
-		ended.Wait()
+	})
+}
+
+func TestRunTicksUntilItIsStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithTimeout(context.Background(), 150*time.Second)
+		defer cancel()
+		w.looker().Run(ctx)
+		if n := w.steps.count("ExpireOperations"); n != 3 {
+			t.Errorf("%d ticks, want one at once and one a minute", n)
+		}
 	})
 }
 

@@ -58,7 +58,15 @@ func newOffice(apply func(ctx context.Context, number int) error) *office {
 
 func (o *office) receives(event, payload string) *stored {
 	_, _ = o.inbox.InsertDelivery(context.Background(), "git", fmt.Sprint("k", len(o.inbox.deliveries)), event, []byte(payload))
+	o.inbox.mu.Lock()
+	defer o.inbox.mu.Unlock()
 	return o.inbox.deliveries[len(o.inbox.deliveries)-1]
+}
+
+func (o *office) status(d *stored) DeliveryStatus {
+	o.inbox.mu.Lock()
+	defer o.inbox.mu.Unlock()
+	return d.status
 }
 
 func (o *office) works(t *testing.T) Work {
@@ -200,26 +208,26 @@ func TestRunWorksWhenNudgedAndNowAndThen(t *testing.T) {
 		begin := time.Now()
 		o.worker.Nudge()
 		synctest.Wait()
-		if nudged.status != DeliveryDone || time.Since(begin) != 0 {
-			t.Errorf("after a nudge: status %d", nudged.status)
+		if o.status(nudged) != DeliveryDone || time.Since(begin) != 0 {
+			t.Errorf("after a nudge: status %d", o.status(nudged))
 		}
 		forgotten := o.receives("pull_request", "2")
 		synctest.Wait()
-		if forgotten.status != DeliveryDue {
+		if o.status(forgotten) != DeliveryDue {
 			t.Error("found without a nudge at once")
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if forgotten.status != DeliveryDone {
+		if o.status(forgotten) != DeliveryDone {
 			t.Error("not found by the timer")
 		}
-		o.inbox.down = true
+		o.inbox.goes(true)
 		time.Sleep(time.Minute)
-		o.inbox.down = false
+		o.inbox.goes(false)
 		late := o.receives("pull_request", "3")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if late.status != DeliveryDone {
+		if o.status(late) != DeliveryDone {
 			t.Error("a database that was down for a while ended the loop")
 		}
 		cancel()
@@ -255,8 +263,8 @@ func TestAStopLetsWorkFinishOrAbandonsIt(t *testing.T) {
 			if takes > time.Minute {
 				want = DeliveryDue
 			}
-			if d.status != want || behind.status != DeliveryDue || len(o.applied) > 1 {
-				t.Errorf("work of %s ended as %d, the one behind it as %d", takes, d.status, behind.status)
+			if o.status(d) != want || o.status(behind) != DeliveryDue || len(o.applied) > 1 {
+				t.Errorf("work of %s ended as %d, the one behind it as %d", takes, o.status(d), o.status(behind))
 			}
 		})
 	}
