@@ -20,8 +20,7 @@ func meaning(err error) error {
 	if err == nil {
 		return nil
 	}
-	var limited *bot.RateLimitedError
-	if errors.As(err, &limited) {
+	if limited, ok := errors.AsType[*bot.RateLimitedError](err); ok {
 		return limited
 	}
 	// Only the token source returns these: it could not get a token at all.

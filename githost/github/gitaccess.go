@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net/url"
+	"strings"
 
 	"github.com/batchbot/batchbot/bot"
 )
@@ -24,7 +24,7 @@ func (h *Host) GitRemote(ctx context.Context, repo bot.Repository) (bot.GitRemot
 		Key: fmt.Sprintf("%s/%d", h.config.Name, repo.ExternalID),
 		URL: fmt.Sprintf("%s/%s/%s.git", h.git, owner, name),
 	}
-	if u, err := url.Parse(h.git); err != nil || u.Scheme != "https" && u.Scheme != "http" {
+	if !strings.HasPrefix(h.git, "https://") && !strings.HasPrefix(h.git, "http://") {
 		return remote, nil // a folder: nobody to authenticate to
 	}
 	c, _, err := h.clientFor(ctx, repo)

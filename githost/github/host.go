@@ -251,7 +251,7 @@ func (h *Host) findInstallation(ctx context.Context, repo bot.Repository) (int64
 	}
 	inst, _, err := h.app.Apps.FindRepositoryInstallation(ctx, owner, name)
 	if err = meaning(err); errors.Is(err, bot.ErrNotFound) {
-		return 0, fmt.Errorf("App %d is not installed on %s: %w", h.config.AppID, repo.Path, bot.ErrGone)
+		return 0, fmt.Errorf("%s has no installation of App %d: %w", repo.Path, h.config.AppID, bot.ErrGone)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("finding the installation on %s: %w", repo.Path, err)

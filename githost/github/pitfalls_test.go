@@ -187,3 +187,26 @@ func TestPitfall39AReactionThatCannotBeGivenIsNoError(t *testing.T) {
 		t.Error("502: nobody tries again")
 	}
 }
+
+func TestFinding13WhetherMergeCommitsAreAllowedIsRead(t *testing.T) {
+	t.Parallel()
+	// Only a merge commit makes the members read merged.
+	for answer, want := range map[string]bool{
+		`{"id":4711,"full_name":"acme/app","allow_merge_commit":true}`:  true,
+		`{"id":4711,"full_name":"acme/app","allow_merge_commit":false}`: false,
+		`{"id":4711,"full_name":"acme/app"}`:                            true, // not shown to us: the merge call will tell
+	} {
+		got, err := adapter(t, (&script{}).on("GET /repositories/4711", 200, answer)).ReadRepository(t.Context(), scripted)
+		if err != nil || got.MergeCommits != want {
+			t.Errorf("%s: got %+v, %v", answer, got, err)
+		}
+	}
+}
+
+func TestPitfall40TheSecretIsFoundWithoutReadingTheBody(t *testing.T) {
+	t.Parallel()
+	const body = "not even JSON"
+	if head, err := standalone(t).Authenticate(delivery(body), []byte(body)); err != nil || head.Event != "issue_comment" {
+		t.Errorf("got %+v, %v", head, err)
+	}
+}

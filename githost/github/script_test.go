@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -132,9 +133,7 @@ func pull(changes map[string]any) string {
 		"head": map[string]any{"ref": "batchbot/7-0badcafe/main", "sha": head, "repo": map[string]any{"id": 4711}},
 		"base": map[string]any{"ref": "main", "sha": other, "repo": map[string]any{"id": 4711}},
 	}
-	for k, v := range changes {
-		pr[k] = v
-	}
+	maps.Copy(pr, changes)
 	b, err := json.Marshal(pr)
 	if err != nil {
 		panic(err)
