@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -138,5 +139,27 @@ func TestVersion(t *testing.T) {
 	var v versionInfo
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || v.Version == "" || v.Go == "" || v.Platform == "" {
 		t.Errorf("%q says %+v, %v", stdout, v, err)
+	}
+}
+
+func TestServeNeedsANewGit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old := t.TempDir()
+	if err := os.WriteFile(filepath.Join(old, "git"), []byte("#!/bin/sh\necho git version 2.30.2\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{old: "2.30.2", t.TempDir(): "git was not found"} {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := exec.CommandContext(t.Context(), self, "serve", "--config", w.file)
+		c.Env = []string{asProgram + "=1", "PATH=" + path, "HOME=" + w.dir}
+		output, _ := c.CombinedOutput()
+		if code := c.ProcessState.ExitCode(); code != exitFailed || strings.Count(string(output), "\n") != 1 {
+			t.Errorf("exit %d, output %s", code, output)
+		}
+		contains(t, "the error", string(output), want, "install git 2.38 or newer")
 	}
 }

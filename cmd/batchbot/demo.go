@@ -222,6 +222,6 @@ func demoSettings(hostURL string, key *rsa.PrivateKey, secret, temporary, databa
 func (d *demo) invite() {
 	d.tell.plain("\nEverything stays up until Ctrl-C. To look around:")
 	d.tell.plain("  git clone %s/%s.git", d.host.url, demoRepository)
-	d.tell.plain("  curl %s/repos/%s/pulls?state=all", d.host.url, demoRepository)
+	d.tell.plain("  curl '%s/repos/%s/pulls?state=all'", d.host.url, demoRepository)
 	d.tell.plain("  curl %s/metrics", d.bot.url)
 }

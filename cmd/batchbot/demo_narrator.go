@@ -117,10 +117,10 @@ func headline(body string) string {
 	return ""
 }
 
-// list writes merge requests as #1 #2 #5.
+// list writes merge requests as #1 #2 #5, and nobody as a dash.
 func list(numbers []int) string {
 	if len(numbers) == 0 {
-		return "nobody"
+		return "-"
 	}
 	words := make([]string, len(numbers))
 	for i, n := range numbers {

@@ -31,6 +31,7 @@ type demoReport struct {
 	ElapsedMS          int64         `json:"elapsed_ms"`
 
 	outcomes []string // per merge request, in words
+	left     [][]int  // per batch, who did not ride to the end
 	graph    string
 }
 
@@ -87,6 +88,7 @@ func (d *demo) report(ctx context.Context, elapsed time.Duration) (demoReport, e
 		if ci == "" {
 			ci = "none"
 		}
+		r.left = append(r.left, b.left())
 		r.Batches = append(r.Batches, reportBatch{b.ID, b.Status.String(), b.riding(), ci, b.BaseSHA, b.HeadSHA, b.LandedSHA})
 	}
 	if r.LandedEqualsTested, err = landedEqualsTested(ctx, git, n); err != nil {
@@ -194,13 +196,13 @@ func (r demoReport) writeTable(w io.Writer) error {
 	for i, m := range r.MergeRequests {
 		fmt.Fprintf(table, "#%d\t%s\t%s\t%s\t%s\n", m.Number, m.Author, m.Title, m.State, r.outcomes[i])
 	}
-	fmt.Fprintf(table, "\nBATCH\tSTATUS\tMEMBERS\tCI\tLANDED AS\n")
-	for _, x := range r.Batches {
+	fmt.Fprintf(table, "\nBATCH\tSTATUS\tMEMBERS\tLEFT IT\tCI\tLANDED AS\n")
+	for i, x := range r.Batches {
 		landed := "-"
 		if x.LandedSHA != "" {
 			landed = bot.ShortSHA(x.LandedSHA)
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", x.ID, x.Status, list(x.Members), x.CI, landed)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", x.ID, x.Status, list(x.Members), list(r.left[i]), x.CI, landed)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -76,6 +76,17 @@ func (b demoBatch) riding() []int {
 	return numbers
 }
 
+// left lists the members that were claimed and did not ride to the end.
+func (b demoBatch) left() []int {
+	riding, numbers := b.riding(), []int{}
+	for _, m := range b.Members {
+		if m.Event == bot.MemberClaimed && !slices.Contains(riding, m.Number) {
+			numbers = append(numbers, m.Number)
+		}
+	}
+	return numbers
+}
+
 func (r *demoRows) read(ctx context.Context) (n snapshot, err error) {
 	read := func(query string, row func(scan func(...any) error) error) {
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -247,5 +248,100 @@ func TestFakehost(t *testing.T) {
 	cancel()
 	if c := <-code; c != exitDone {
 		t.Errorf("exit code %d", c)
+	}
+}
+
+// A client that never finishes its request cannot keep a stopping program: the rest of the grace period is given up.
+func TestAnUnfinishedRequestIsAbandoned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.configure(t, "shutdown_timeout: 200ms")
+	settings, err := config.Load(w.file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := build(t.Context(), settings, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.run(ctx) }()
+	client, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := io.WriteString(client, "POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(client).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+		t.Fatalf("the server does not wait for the body: %q, %v", line, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := p.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What cannot be done is answered in the thread, with what to do instead.
+func TestWhatIsRefusedIsExplained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start(t)
+	w.host.SetWebhook(p.url+webhookPath+"github", hookSecret)
+	const repo = "o/n"
+	must := func(number int, err error) int {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return number
+	}
+	must(0, w.host.AddRepository(fakehost.NewRepository{Owner: "o", Name: "n", Permissions: map[string]string{"ann": fakehost.RoleWrite}}))
+	w.host.AddUser("mallory")
+	_, err := w.host.Commit(repo, "old", "main", "ann", "an old branch", map[string]string{"x": "y\n"})
+	must(0, err)
+	open := func(branch, base string) int {
+		return must(w.host.OpenMR(repo, fakehost.NewMR{Author: "ann", Head: branch, Base: base, Title: branch, Files: map[string]string{branch: "b\n"}}))
+	}
+	byStranger, closed, elsewhere := open("one", "main"), open("two", "main"), open("three", "old")
+	must(0, w.host.CloseMR(repo, closed, "ann"))
+	issue := must(w.host.OpenIssue(repo, "ann", "no merge request"))
+	for _, c := range []struct {
+		number int
+		author string
+	}{{issue, "ann"}, {byStranger, "mallory"}, {closed, "ann"}, {elsewhere, "ann"}} {
+		if _, err := w.host.Comment(repo, c.number, c.author, "/batch"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := func(number int) string {
+		comments, err := w.host.Comments(repo, number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range comments {
+			if c.Author == demoBot {
+				return c.Body
+			}
+		}
+		return ""
+	}
+	for _, test := range []struct {
+		what   string
+		number int
+		says   string
+	}{
+		{"a plain issue", issue, "on a merge request instead"},
+		{"an outsider", byStranger, "write access"},
+		{"a closed merge request", closed, "reopen it"},
+		{"a branch without a queue", elsewhere, ".batchbot.yml"},
+	} {
+		eventually(t, "an answer about "+test.what, func() bool { return answer(test.number) != "" })
+		contains(t, "the answer about "+test.what, answer(test.number), test.says)
 	}
 }
