@@ -1,6 +1,9 @@
 package command
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Verb is the word behind /batch, in lower case.
 type Verb string
@@ -32,18 +35,11 @@ const (
 
 // Standing reports what the bot can do with the verb.
 func (v Verb) Standing() Standing {
-	if v == Apply {
+	switch {
+	case v == Apply, slices.Contains(ours, v):
 		return Ours
-	}
-	for _, known := range ours {
-		if v == known {
-			return Ours
-		}
-	}
-	for _, known := range later {
-		if v == known {
-			return Later
-		}
+	case slices.Contains(later, v):
+		return Later
 	}
 	return Unknown
 }
@@ -57,7 +53,7 @@ func (v Verb) Nearest() Verb {
 		return ""
 	}
 	best, bestDistance := Verb(""), 3
-	for _, known := range append(append([]Verb(nil), ours...), later...) {
+	for _, known := range slices.Concat(ours, later) {
 		d := distance(word, string(known))
 		if len(word) >= 2 && strings.HasPrefix(string(known), word) {
 			d = min(d, 1)

@@ -108,13 +108,12 @@ func (l *Looker) look(ctx context.Context, repo bot.Repository) {
 	defer cancel()
 	log := l.config.Logger.With("host", repo.Host, "repo", repo.Path)
 	look, err := l.RunOnce(ctx, repo)
-	var limited *bot.RateLimitedError
-	switch {
-	case err == nil && look.Repairs() > 0:
+	if look.Repairs() > 0 {
 		log.Warn("a look found what a webhook should have told", "commands", look.Commands, "moves", look.Moves)
-	case errors.As(err, &limited):
+	}
+	if isLimited(err) {
 		log.Info("a look was put off", "error", err)
-	case err != nil && ctx.Err() == nil:
+	} else if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		log.Warn("a look failed", "error", err)
 	}
 	l.next(repo.ID, look, err)
@@ -139,8 +138,7 @@ func (l *Looker) next(repository int64, look Look, err error) {
 		s.interval = min(2*s.interval, l.config.Most)
 	}
 	pause := s.interval
-	var limited *bot.RateLimitedError
-	if errors.As(err, &limited) {
+	if limited, ok := errors.AsType[*bot.RateLimitedError](err); ok {
 		pause = max(pause, limited.RetryAfter)
 	}
 	// Looks at many repositories spread instead of marching together; the tick comes each Base, so a little early is on time.
@@ -197,11 +195,11 @@ func (l *Looker) RunOnce(ctx context.Context, repo bot.Repository) (Look, error)
 	seen, err := l.comments(ctx, host, repo, &look)
 	if errors.Is(err, bot.ErrGone) || errors.Is(err, bot.ErrNotFound) {
 		// Renamed, archived, deleted or taken away: the host's word on its id says which.
-		_, _, err := a.readRepository(ctx, repo, true)
-		return look, err
+		if _, ours, readErr := a.readRepository(ctx, repo, true); readErr != nil || !ours {
+			return look, readErr
+		}
 	}
-	var limited *bot.RateLimitedError
-	if errors.As(err, &limited) {
+	if isLimited(err) {
 		return look, err // whatever else is asked now makes it worse
 	}
 	if err != nil {
@@ -222,7 +220,7 @@ func (l *Looker) RunOnce(ctx context.Context, repo bot.Repository) (Look, error)
 		if err != nil {
 			failed = append(failed, err)
 		}
-		if errors.As(err, &limited) {
+		if isLimited(err) {
 			break
 		}
 	}
@@ -312,6 +310,11 @@ func (l *Looker) comments(ctx context.Context, host bot.Host, repo bot.Repositor
 		}
 	}
 	return newest, errors.Join(failed...)
+}
+
+func isLimited(err error) bool {
+	_, ok := errors.AsType[*bot.RateLimitedError](err)
+	return ok
 }
 
 func later(a, b time.Time) time.Time {

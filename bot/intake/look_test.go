@@ -182,6 +182,21 @@ func TestALookEndsARepositoryThatIsGone(t *testing.T) {
 	}
 }
 
+func TestSomethingThatIsGoneDoesNotEndALook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.opens(1)
+	w.says(ada, 1, "/batch")
+	w.approves(1, first)
+	w.host.reviewsGone = true
+	look, err := w.looker().RunOnce(context.Background(), w.rows.repos[0])
+	if !errors.Is(err, bot.ErrNotFound) || look.Moves != 1 || !w.rows.repos[0].Active {
+		t.Errorf("look %+v, error %v, repository %+v", look, err, w.rows.repos[0])
+	}
+	w.stands(1, bot.OperationWaiting, first)
+	w.watermark(time.Time{})
+}
+
 func TestOneFailureDoesNotHideTheOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

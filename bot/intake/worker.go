@@ -219,12 +219,15 @@ func (w *Worker) outcome(ctx context.Context, d parsed) DeliveryOutcome {
 		if err == nil {
 			continue
 		}
-		var limited *bot.RateLimitedError
+		limited, isLimited := errors.AsType[*bot.RateLimitedError](err)
 		switch {
+		case errors.Is(ctx.Err(), context.Canceled):
+			// Stopped in the middle: not the delivery's fault, and due at once for whoever comes next.
+			return DeliveryOutcome{Status: DeliveryDue, Error: "stopped in the middle"}
 		case errors.Is(err, bot.ErrGone):
 			log.Info("a delivery is about something that is gone", "error", err)
 			return DeliveryOutcome{Status: DeliveryIgnored, Error: clip(err.Error())}
-		case errors.As(err, &limited):
+		case isLimited:
 			// The host is well and said when to come back: that is no reason to give up, however often it says so.
 			return DeliveryOutcome{Status: DeliveryDue, Error: clip(err.Error()), RetryIn: limited.RetryAfter + jitter(w.config.RetryBase)}
 		case d.Attempts >= w.config.MaxAttempts:

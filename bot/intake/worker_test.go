@@ -262,6 +262,9 @@ func TestAStopLetsWorkFinishOrAbandonsIt(t *testing.T) {
 			want := DeliveryDone
 			if takes > time.Minute {
 				want = DeliveryDue
+				if d.due.After(time.Now()) {
+					t.Errorf("abandoned work is due in %s, want at once", time.Until(d.due))
+				}
 			}
 			if o.status(d) != want || o.status(behind) != DeliveryDue || len(o.applied) > 1 {
 				t.Errorf("work of %s ended as %d, the one behind it as %d", takes, o.status(d), o.status(behind))

@@ -67,7 +67,7 @@ func newWorld(t *testing.T) *world {
 // parseSettings reads a file of branch names, one to a line.
 func parseSettings(content []byte, _ string) (bot.RepositorySettings, error) {
 	var s bot.RepositorySettings
-	for _, branch := range strings.Fields(string(content)) {
+	for branch := range strings.FieldsSeq(string(content)) {
 		if branch == "broken" {
 			return s, errors.New("line 1: unknown key broken")
 		}
@@ -227,6 +227,7 @@ type fakeHost struct {
 	files        map[string]string // by branch
 	comments     []bot.Comment
 	reviews      map[int][]bot.Comment
+	reviewsGone  bool
 	most         int // comments listed at once; 0 = all
 }
 
@@ -306,6 +307,9 @@ func (h *fakeHost) ListComments(_ context.Context, _ bot.Repository, since time.
 }
 
 func (h *fakeHost) ListReviewComments(_ context.Context, _ bot.Repository, number int) ([]bot.Comment, error) {
+	if h.reviewsGone {
+		return nil, bot.ErrNotFound
+	}
 	return h.reviews[number], h.steps.do("ListReviewComments", nil)
 }
 

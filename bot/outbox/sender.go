@@ -120,7 +120,7 @@ func (s *Sender) RunOnce(ctx context.Context) (Sent, error) {
 		}
 		group.Go(func() {
 			defer func() { <-slots }()
-			verdict := s.judge(e, s.do(work, e))
+			verdict := s.judge(work, e, s.do(work, e))
 			stored := s.finish(ctx, e, verdict)
 			mu.Lock()
 			defer mu.Unlock()
@@ -158,16 +158,19 @@ func (p putOff) Error() string { return p.reason }
 // errPointless marks an errand that cannot be done, whatever is tried.
 var errPointless = errors.New("given up")
 
-func (s *Sender) judge(e bot.Errand, err error) verdict {
+func (s *Sender) judge(ctx context.Context, e bot.Errand, err error) verdict {
 	log := s.config.Logger.With("host", e.Repository.Host, "repo", e.Repository.Path, "mr", e.Number, "errand", e.Kind.String(), "target", e.Target)
-	var limited *bot.RateLimitedError
-	var off putOff
+	limited, isLimited := errors.AsType[*bot.RateLimitedError](err)
+	off, isOff := errors.AsType[putOff](err)
 	switch {
 	case err == nil:
 		return verdict{}
-	case errors.As(err, &off):
+	case errors.Is(ctx.Err(), context.Canceled):
+		// Stopped in the middle: not the errand's fault, and due soon for whoever comes next.
+		return verdict{after: time.Second, reason: "stopped in the middle"}
+	case isOff:
 		return verdict{after: max(off.after, time.Second), reason: off.reason}
-	case errors.As(err, &limited):
+	case isLimited:
 		log.Info("an errand is put off", "error", err)
 		return verdict{after: max(limited.RetryAfter, time.Second) + jitter(s.config.RetryBase), reason: err.Error()}
 	case errors.Is(err, bot.ErrGone), errors.Is(err, bot.ErrNotFound), errors.Is(err, errPointless), e.Attempts >= s.config.MaxAttempts:
