@@ -90,7 +90,7 @@ func headline(view bot.BatchView) string {
 		}
 		return name + " is blocked and needs a person."
 	}
-	return name + " is under way, " + strings.TrimPrefix(progress(b), "which ") + "."
+	return name + " is under way: it " + strings.TrimPrefix(progress(b), "which ") + "."
 }
 
 // outcome says what became of one member of a batch.

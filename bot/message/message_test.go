@@ -179,6 +179,7 @@ func texts() map[string]string {
 		"batch_merge_commit":   mergeTitle + "\n\n" + mergeBody,
 		"batch_report_landed":  report(bot.BatchSucceeded, bot.CodeLanded, "Add a retry to the uploader"),
 		"batch_report_failed":  report(bot.BatchFailed, bot.CodeCIRed, "Add a retry to the uploader"),
+		"batch_report_running": report(bot.BatchRunning, bot.CodeNone, "Add a retry to the uploader"),
 		"batch_report_blocked": report(bot.BatchBlocked, bot.CodeOverdue, "Add a retry to the uploader"),
 		"batch_report_differs": BatchReport(differs, links),
 
