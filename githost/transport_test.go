@@ -109,8 +109,9 @@ func TestFinding07ARedirectElsewhereNeverGetsTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := githost.NewWire(githost.WireConfig{Origin: u})
-	if _, _, err := send(t, githost.NewClient(w), http.MethodGet, honest.URL+"/y"); err == nil {
-		t.Error("the redirect was followed")
+	var redirected *githost.RedirectError
+	if _, _, err := send(t, githost.NewClient(w), http.MethodGet, honest.URL+"/y"); !errors.As(err, &redirected) {
+		t.Errorf("got %v, want that the redirect is refused", err)
 	}
 	// Even a client that follows redirects cannot get past the wire.
 	if _, _, err := send(t, &http.Client{Transport: w}, http.MethodGet, honest.URL+"/y"); err == nil {
