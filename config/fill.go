@@ -150,8 +150,7 @@ func elsewhere(key string) string {
 	var found string
 	var walk func(path string, t reflect.Type)
 	walk = func(path string, t reflect.Type) {
-		for i := range t.NumField() {
-			field := t.Field(i)
+		for field := range t.Fields() {
 			name := field.Tag.Get("koanf")
 			if name == key && found == "" {
 				if found = path; path == "" {

@@ -205,8 +205,7 @@ func because(err error) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "this process may not read it"
 	}
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return "cannot be read: " + pathError.Err.Error()
 	}
 	return "cannot be read: " + err.Error()

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -181,9 +182,7 @@ func TestMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := files{"b.yml": test.file}
-			for k, v := range test.files {
-				all[k] = v
-			}
+			maps.Copy(all, test.files)
 			_, err := load("b.yml", test.environ, all.read)
 			var found Mistakes
 			if !errors.As(err, &found) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -123,7 +124,11 @@ func FuzzParseRepositoryFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		settings, err := ParseRepositoryFile(content, "main")
 		if err != nil {
-			for _, line := range err.(Mistakes) {
+			mistakes, ok := errors.AsType[Mistakes](err)
+			if !ok {
+				t.Fatalf("%v is not a list of mistakes", err)
+			}
+			for _, line := range mistakes {
 				if !position.MatchString(line) && !strings.HasPrefix(line, "and ") {
 					t.Errorf("%q does not say where", line)
 				}

@@ -55,8 +55,8 @@ func TestServeDoesNotStart(t *testing.T) {
 	}{
 		"unknown key": {settings: "lisen: 127.0.0.1:0",
 			want: `FILE: lisen: unknown key "lisen": did you mean listen?`},
-		"unknown variable": {environ: []string{"BATCHBOT_LOG__LEVLE=debug"},
-			want: `BATCHBOT_LOG__LEVLE: unknown key "levle": did you mean level?`},
+		"unknown variable": {environ: []string{"BATCHBOT_LOG__FORMATT=json"},
+			want: `BATCHBOT_LOG__FORMATT: unknown key "formatt": did you mean format?`},
 		"unreadable key file": {environ: []string{"BATCHBOT_HOSTS__GITHUB__APP__PRIVATE_KEY_FILE=/nowhere/key.pem"},
 			want: `FILE: hosts[0].app.private_key_file: "/nowhere/key.pem": there is no such file`},
 		"key file that holds no key": {environ: []string{"BATCHBOT_HOSTS__GITHUB__APP__PRIVATE_KEY_FILE=hook"},

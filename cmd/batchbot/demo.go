@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -103,14 +104,13 @@ type demo struct {
 	tell  *narrator
 	begin chan struct{} // closing it lets rounds start
 
-	stop    context.CancelFunc // of the bot
-	ended   chan error         // what the bot's run returned
-	closers []func()
+	ended   chan error // what the bot's run returned
+	closers []func()   // called in reverse
 }
 
 func (d *demo) close() {
-	for i := len(d.closers) - 1; i >= 0; i-- {
-		d.closers[i]()
+	for _, end := range slices.Backward(d.closers) {
+		end()
 	}
 }
 
@@ -139,7 +139,7 @@ func (s shell) startDemo(ctx context.Context, f demoFlags, started time.Time) (d
 		return d, fmt.Errorf("making the App's key: %w", err)
 	}
 	secret := rand.Text()
-	d.host, err = serveFakehost("127.0.0.1:0", fakehost.Options{
+	d.host, err = serveFakehost(ctx, "127.0.0.1:0", fakehost.Options{
 		Dir:           filepath.Join(kept, "git"),
 		WebhookSecret: secret,
 		AppPublicKey:  &key.PublicKey,

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	_ "modernc.org/sqlite" // the driver named below
-
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/githost/fakehost"
 )
@@ -24,6 +22,7 @@ func openDemoRows(path string) (*demoRows, error) {
 		return nil, err
 	}
 	pragmas := url.Values{"_pragma": {"busy_timeout(5000)", "query_only(1)"}}
+	// The store registers the driver.
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: absolute}).EscapedPath()+"?"+pragmas.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("opening %s to look at it: %w", path, err)

@@ -70,7 +70,7 @@ func (s shell) fakehost(ctx context.Context, f fakehostFlags) (err error) {
 		defer os.RemoveAll(temporary)
 		options.Dir = temporary
 	}
-	server, err := serveFakehost(f.listen, options)
+	server, err := serveFakehost(ctx, f.listen, options)
 	if err != nil {
 		return err
 	}
@@ -151,8 +151,8 @@ type fakehostServer struct {
 	failed chan error // the listener failed
 }
 
-func serveFakehost(listen string, options fakehost.Options) (*fakehostServer, error) {
-	listener, err := net.Listen("tcp", listen)
+func serveFakehost(ctx context.Context, listen string, options fakehost.Options) (*fakehostServer, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return nil, fmt.Errorf("listening on %s: %w: choose another address with --listen", listen, err)
 	}

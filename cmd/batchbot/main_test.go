@@ -55,7 +55,7 @@ type world struct {
 func newWorld(t *testing.T) world {
 	t.Helper()
 	dir := t.TempDir()
-	host, err := serveFakehost("127.0.0.1:0", fakehost.Options{Dir: filepath.Join(dir, "git"), WebhookSecret: hookSecret, AppPublicKey: &appKey().PublicKey})
+	host, err := serveFakehost(t.Context(), "127.0.0.1:0", fakehost.Options{Dir: filepath.Join(dir, "git"), WebhookSecret: hookSecret, AppPublicKey: &appKey().PublicKey})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,10 +129,17 @@ func command(t *testing.T, environ []string, args ...string) (code int, stdout, 
 	return code, out.String(), errs.String()
 }
 
+// client is for the tests' own requests.
+var client = &http.Client{Timeout: 20 * time.Second}
+
 // get reads a page of the program.
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
-	response, err := http.Get(url)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,8 +39,7 @@ func (s shell) run(ctx context.Context, args []string) int {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(s.stderr, "batchbot: %s\n", strings.TrimSpace(line))
 	}
-	var usage usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
 	return exitFailed

@@ -35,7 +35,7 @@ func post(t *testing.T, url, secret, key, event string, body []byte) (status int
 	request.Header.Set("X-GitHub-Event", event)
 	request.Header.Set("X-GitHub-Delivery", key)
 	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,15 +267,15 @@ func TestAnUnfinishedRequestIsAbandoned(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.run(ctx) }()
-	client, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	connection, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
-	if _, err := io.WriteString(client, "POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+	defer connection.Close()
+	if _, err := io.WriteString(connection, "POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(client).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+	if line, err := bufio.NewReader(connection).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
 		t.Fatalf("the server does not wait for the body: %q, %v", line, err)
 	}
 	cancel()

@@ -88,6 +88,8 @@ func serveHTTP(ctx context.Context, server *http.Server, listener net.Listener, 
 	if err := server.Shutdown(limit); errors.Is(err, context.DeadlineExceeded) {
 		_ = server.Close() // what was stored is stored; the host sends the rest again
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
 	return nil
 }
