@@ -94,7 +94,7 @@ func Defaults() Settings {
 		DataDir:         "data",
 		Environment:     "production",
 		Database:        Database{Driver: SQLite, ConnectTimeout: 15 * time.Second},
-		Rounds:          Rounds{Poll: 5 * time.Second},
+		Rounds:          Rounds{Poll: 15 * time.Second},
 		Look:            Look{Interval: time.Minute, MaxInterval: 10 * time.Minute},
 		Log:             Log{Level: "info", Format: "json"},
 		ShutdownTimeout: 10 * time.Second,

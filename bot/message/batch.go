@@ -13,14 +13,16 @@ type MRText struct {
 	Body  string
 }
 
-// BatchMR is the text of the batch MR: the members in batch order. The description begins with BatchMarker. url is a host's MRURL.
-func BatchMR(batch bot.Batch, queue bot.Queue, repo bot.Repository, members []bot.Operation, url func(repo bot.Repository, number int) string) MRText {
+// BatchMR is the text of the batch MR: the members in batch order. The description begins with BatchMarker. approvers are the logins of who
+// approved each member, by operation id; url is a host's MRURL.
+func BatchMR(batch bot.Batch, queue bot.Queue, repo bot.Repository, members []bot.Operation, approvers map[string][]string, url func(repo bot.Repository, number int) string) MRText {
 	links := LinksOf(repo, url)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nThese merge requests are tested together and land in %s as one.\n\n", BatchMarker(batch), code(queue.Target))
-	b.WriteString("| merge request | author | pinned commit |\n|---|---|---|\n")
+	b.WriteString("| merge request | author | pinned commit | approved by |\n|---|---|---|---|\n")
 	for _, op := range members {
-		fmt.Fprintf(&b, "| %s %s | %s | %s |\n", links.mr(op.Number), inline(op.Title, titleLimit), author(op.Author), code(bot.ShortSHA(op.HeadSHA)))
+		fmt.Fprintf(&b, "| %s %s | %s | %s | %s |\n", links.mr(op.Number), inline(op.Title, titleLimit), author(op.Author),
+			code(bot.ShortSHA(op.HeadSHA)), people(approvers[op.ID]))
 	}
 	b.WriteString("\nThe branch is built anew whenever a member leaves or the target moves: do not push to it. ")
 	b.WriteString("Closing this merge request ends the batch and parks the queue; its members wait again.\n")
@@ -28,6 +30,23 @@ func BatchMR(batch bot.Batch, queue bot.Queue, repo bot.Repository, members []bo
 		Title: fmt.Sprintf("Batch %d into %s: %s", batch.ID, Plain(queue.Target, nameLimit), plural(len(members), "merge request")),
 		Body:  b.String(),
 	}
+}
+
+// people lists logins, the first few of many.
+func people(logins []string) string {
+	const most = 5
+	var names []string
+	for i, login := range logins {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(logins)-most))
+			break
+		}
+		names = append(names, author(bot.Actor{Login: login}))
+	}
+	if len(names) == 0 {
+		return "–"
+	}
+	return strings.Join(names, ", ")
 }
 
 // MergeCommit is the message of the commit that lands a batch. Both parts are plain.

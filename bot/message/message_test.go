@@ -70,7 +70,7 @@ func members(title string) []bot.Operation {
 
 func batchMR(target string, members []bot.Operation) MRText {
 	url := func(_ bot.Repository, number int) string { return links(number) }
-	return BatchMR(*batch(bot.BatchRunning, ""), bot.Queue{Target: target}, bot.Repository{}, members, url)
+	return BatchMR(*batch(bot.BatchRunning, ""), bot.Queue{Target: target}, bot.Repository{}, members, map[string][]string{members[0].ID: {"rita", "omar"}}, url)
 }
 
 func report(status bot.BatchStatus, code bot.Code, title string) string {

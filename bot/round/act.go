@@ -150,7 +150,9 @@ func (d *Driver) runBuild(ctx context.Context, t tick, base string) (bot.Build, 
 	spec := bot.BuildSpec{BatchID: t.batch.ID, Token: t.batch.Token, CreatedAt: t.batch.CreatedAt, Target: t.queue.Target, Base: base}
 	for _, m := range t.members {
 		spec.Members = append(spec.Members, bot.BuildMember{
-			OperationID: m.ID, Number: m.Number, HeadSHA: m.HeadSHA, HeadRef: t.host.HeadRef(m.Number), Title: m.Title,
+			OperationID: m.ID, Number: m.Number, HeadSHA: m.HeadSHA, HeadRef: t.host.HeadRef(m.Number),
+			// A commit message can close issues and keep CI from running: nothing of a title may do that.
+			Title: message.Plain(m.Title, 120),
 		})
 	}
 	built, err := d.Git.Build(ctx, remote, spec)
@@ -219,7 +221,11 @@ func (d *Driver) push(ctx context.Context, t tick, built bot.Build, did string) 
 // open finds the batch MR by its branch in any state, or creates it, and records its number.
 func (d *Driver) open(ctx context.Context, t tick) (Result, error) {
 	branch := t.batch.Branch(t.queue.Target)
-	text := message.BatchMR(t.batch, t.queue, t.repo, t.members, t.host.MRURL)
+	approvers, err := d.approvers(ctx, t)
+	if err != nil {
+		return Result{}, err
+	}
+	text := message.BatchMR(t.batch, t.queue, t.repo, t.members, approvers, t.host.MRURL)
 	mr := bot.MRSnapshot{Number: t.batch.MRNumber}
 	did := "went on with the batch MR"
 	if mr.Number == 0 {
@@ -232,7 +238,6 @@ func (d *Driver) open(ctx context.Context, t tick) (Result, error) {
 		}
 	}
 	if mr.Number == 0 {
-		var err error
 		mr, err = t.host.OpenMR(ctx, t.repo, bot.NewMR{Title: text.Title, Body: text.Body, Source: branch, Target: t.queue.Target})
 		if err != nil {
 			return Result{}, fmt.Errorf("opening the MR of %s: %w", branch, err)

@@ -170,40 +170,28 @@ func (d *Driver) lookChecks(ctx context.Context, t *tick) error {
 	return nil
 }
 
-// lookMembers reads every member again, a few at a time: open, head, target, draft, approval. It fills moves with what must change before the
+// lookMembers reads every member again: open, head, target, draft, approval. It fills moves with what must change before the
 // batch may land.
 func (d *Driver) lookMembers(ctx context.Context, t *tick) error {
-	var (
-		wg    sync.WaitGroup
-		slots = make(chan struct{}, 8)
-		moves = make([]*bot.Move, len(t.members))
-		errs  = make([]error, len(t.members))
-	)
-	for i, member := range t.members {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			mr, err := t.host.ReadMR(ctx, t.repo, member.Number)
-			if errors.Is(err, bot.ErrNotFound) {
-				mr, err = bot.MRSnapshot{Number: member.Number, State: bot.MRClosed}, nil
-			}
-			if err != nil {
-				errs[i] = fmt.Errorf("reading member !%d: %w", member.Number, err)
-				return
-			}
-			approvals, err := t.host.ReadApprovals(ctx, t.repo, member.Number)
-			if err != nil && !errors.Is(err, bot.ErrNotFound) {
-				errs[i] = fmt.Errorf("reading the approvals of member !%d: %w", member.Number, err)
-				return
-			}
-			verdict := bot.JudgeApproval(t.queue.Settings.Approvals, mr.Author, mr.HeadSHA, approvals)
-			if move, needed := bot.Reconcile(member, mr, verdict, &t.batch); needed {
-				moves[i] = &move
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	moves := make([]*bot.Move, len(t.members))
+	err := eachMember(t.members, func(i int, member bot.Operation) error {
+		mr, err := t.host.ReadMR(ctx, t.repo, member.Number)
+		if errors.Is(err, bot.ErrNotFound) {
+			mr, err = bot.MRSnapshot{Number: member.Number, State: bot.MRClosed}, nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading member !%d: %w", member.Number, err)
+		}
+		verdict, err := d.judge(ctx, *t, mr)
+		if err != nil {
+			return err
+		}
+		if move, needed := bot.Reconcile(member, mr, verdict, &t.batch); needed {
+			moves[i] = &move
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	for _, m := range moves {
@@ -213,6 +201,46 @@ func (d *Driver) lookMembers(ctx context.Context, t *tick) error {
 	}
 	t.looked = true
 	return nil
+}
+
+// judge reads who approved a merge request at its head.
+func (d *Driver) judge(ctx context.Context, t tick, mr bot.MRSnapshot) (bot.ApprovalVerdict, error) {
+	approvals, err := t.host.ReadApprovals(ctx, t.repo, mr.Number)
+	if err != nil && !errors.Is(err, bot.ErrNotFound) {
+		return bot.ApprovalVerdict{}, fmt.Errorf("reading the approvals of member !%d: %w", mr.Number, err)
+	}
+	return bot.JudgeApproval(t.queue.Settings.Approvals.For(mr), mr.Author, mr.HeadSHA, approvals), nil
+}
+
+// approvers reads who approved each member at its pinned head, by operation id, for the batch MR's table.
+func (d *Driver) approvers(ctx context.Context, t tick) (map[string][]string, error) {
+	names := make([][]string, len(t.members))
+	err := eachMember(t.members, func(i int, member bot.Operation) error {
+		verdict, err := d.judge(ctx, t, bot.MRSnapshot{Number: member.Number, Author: member.Author, HeadSHA: member.HeadSHA})
+		names[i] = verdict.Approvers
+		return err
+	})
+	byOperation := make(map[string][]string, len(t.members))
+	for i, member := range t.members {
+		byOperation[member.ID] = names[i]
+	}
+	return byOperation, err
+}
+
+// eachMember calls do for every member, a few at a time, and joins the errors.
+func eachMember(members []bot.Operation, do func(i int, member bot.Operation) error) error {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	errs := make([]error, len(members))
+	for i, member := range members {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			errs[i] = do(i, member)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 func (d *Driver) inspect(ctx context.Context, t tick, question bot.InspectSpec) (bot.Inspection, error) {

@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/batchbot/batchbot/bot/intake"
 	"github.com/batchbot/batchbot/store"
 )
 
@@ -18,10 +18,12 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	webhooks *prometheus.CounterVec
+	sources  map[string]intake.Source // of webhooks, by path
 }
 
-func newMetrics(db *store.Store, log *slog.Logger) *metrics {
+func newMetrics(db *store.Store, sources map[string]intake.Source, log *slog.Logger) *metrics {
 	m := &metrics{
+		sources:  sources,
 		registry: prometheus.NewRegistry(),
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "batchbot_webhook_requests_total",
@@ -41,11 +43,7 @@ func (m *metrics) countWebhooks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(status, r)
-		host := strings.TrimPrefix(r.URL.Path, webhookPath)
-		if status.status == http.StatusNotFound {
-			host = ""
-		}
-		m.webhooks.WithLabelValues(host, strconv.Itoa(status.status)).Inc()
+		m.webhooks.WithLabelValues(m.sources[r.URL.Path].Name, strconv.Itoa(status.status)).Inc()
 	})
 }
 

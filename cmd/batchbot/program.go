@@ -65,7 +65,9 @@ func build(ctx context.Context, settings config.Settings, log *slog.Logger) (p *
 			return p, err
 		}
 		hosts[h.Name], webhooks[h.Name] = host, host
-		sources[webhookPath+h.Name] = intake.Source{Name: h.Name, Webhooks: host}
+		for _, path := range webhookPaths(settings.Hosts, h) {
+			sources[path] = intake.Source{Name: h.Name, Webhooks: host}
+		}
 	}
 	if p.store, err = openStore(ctx, settings, settings.Database.Driver == config.SQLite || settings.Database.Migrate); err != nil {
 		return p, err
@@ -88,7 +90,7 @@ func build(ctx context.Context, settings config.Settings, log *slog.Logger) (p *
 	p.worker = intake.NewWorker(intake.WorkerConfig{Inbox: p.store, Webhooks: webhooks, Apply: applier.Apply, Logger: log})
 	p.looker = intake.NewLooker(intake.LookerConfig{Applier: applier, Base: settings.Look.Interval, Most: settings.Look.MaxInterval, Logger: log})
 	handler := intake.NewHandler(intake.HandlerConfig{Hosts: sources, Inbox: p.store, Nudge: p.worker.Nudge, Logger: log})
-	p.server = newServer(routes(handler, p.store, newMetrics(p.store, log), log), log)
+	p.server = newServer(routes(handler, p.store, newMetrics(p.store, sources, log), log), log)
 	return p, nil
 }
 
@@ -139,7 +141,7 @@ func (p *program) run(ctx context.Context) error {
 		if address == "" {
 			address = p.url
 		}
-		p.log.Info("ready for webhooks", "host", h.Name, "url", address+webhookPath+h.Name)
+		p.log.Info("ready for webhooks", "host", h.Name, "url", address+webhookPaths(p.settings.Hosts, h)[0])
 	}
 	p.log.Info("started", "version", readVersion().Version, "listen", p.listener.Addr().String(), "database", p.settings.Database.Driver)
 

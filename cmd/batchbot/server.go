@@ -11,11 +11,25 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/batchbot/batchbot/config"
 	"github.com/batchbot/batchbot/store"
 )
 
-// webhookPath is where a host's webhooks arrive, followed by the host's name.
+// webhookPath begins every path at which webhooks arrive.
 const webhookPath = "/webhooks/"
+
+// webhookPaths lists where a host's webhooks arrive, the one to show first: /webhooks/TYPE while it is the only host of its type, and
+// /webhooks/TYPE/NAME always. The path decides whose secret a delivery is checked with, since its body is not trusted yet.
+func webhookPaths(hosts []config.Host, h config.Host) []string {
+	short := webhookPath + h.Type
+	long := short + "/" + h.Name
+	for _, other := range hosts {
+		if other.Type == h.Type && other.Name != h.Name {
+			return []string{long}
+		}
+	}
+	return []string{short, long}
+}
 
 // routes is everything the server answers.
 func routes(webhooks http.Handler, db *store.Store, m *metrics, log *slog.Logger) http.Handler {
