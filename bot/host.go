@@ -204,12 +204,26 @@ type HostRepository struct {
 	MergeCommits bool // merge commits are allowed
 }
 
+// TargetRules is what the host demands of whatever lands on a branch, by all its kinds of rules together. Rules that the bot may not
+// see are not in it.
+type TargetRules struct {
+	LinearHistory   bool // merge commits may not be on the branch at all
+	MergeQueue      bool // only the host's own queue may land
+	SquashOnly      bool // merge requests may not be landed with a merge commit, by the repository's settings or a rule
+	RequiredReviews int  // approvals that every merge request needs, the batch MR too
+	RequiredChecks  []RequiredCheck
+	BotBypasses     bool // the bot may land without the required reviews; false when that is unknown
+}
+
 // Repositories reads repositories, branches and files.
 type Repositories interface {
 	// ListRepositories lists every repository this host's credentials give access to.
 	ListRepositories(ctx context.Context) ([]RepositoryRef, error)
 	// ReadRepository reads a repository by its external id, so that a rename is found out. ErrGone when it is no longer ours.
 	ReadRepository(ctx context.Context, repo Repository) (HostRepository, error)
+	// ReadTargetRules reads what landing on a branch takes. A branch without rules, or that does not exist yet, has zero TargetRules
+	// but for what the repository's settings say.
+	ReadTargetRules(ctx context.Context, repo Repository, branch string) (TargetRules, error)
 	// ReadBranch returns the tip of a branch; ErrNotFound if there is none.
 	ReadBranch(ctx context.Context, repo Repository, branch string) (string, error)
 	// ReadFile reads a file at a branch, at most 1 MiB, with its git blob id; ErrNotFound if there is none.

@@ -67,67 +67,6 @@ func checksOf(names []string) []object {
 	return list(names, func(n string) object { return object{"context": n, "app_id": nil} })
 }
 
-// protection is classic branch protection. Rules set here show up as rulesets
-// (rules/branches) too, as both sources do on a real host.
-func (c *call) protection(branch string) (int, any, error) {
-	if c.who.inst == nil {
-		if err := c.need(RoleAdmin); err != nil {
-			return 0, nil, err
-		}
-	}
-	rules, ok := c.repo.rules[branch]
-	if !ok {
-		return 0, nil, &apiError{status: 404, message: "Branch not protected"}
-	}
-	url := c.gh.api("/repos/%s/branches/%s/protection", c.repo.fullName(), branch)
-	off := object{"enabled": false}
-	o := object{
-		"url": url, "enforce_admins": object{"url": url + "/enforce_admins", "enabled": false}, "required_linear_history": object{"enabled": rules.Linear},
-		"allow_force_pushes": off, "allow_deletions": off, "block_creations": off, "required_conversation_resolution": off, "lock_branch": off, "allow_fork_syncing": off,
-	}
-	if len(rules.RequiredChecks) > 0 {
-		o["required_status_checks"] = object{
-			"url": url + "/required_status_checks", "contexts_url": url + "/required_status_checks/contexts", "strict": rules.Strict,
-			"contexts": rules.RequiredChecks, "checks": checksOf(rules.RequiredChecks),
-		}
-	}
-	if rules.RequiredApprovals > 0 {
-		o["required_pull_request_reviews"] = object{
-			"url": url + "/required_pull_request_reviews", "dismiss_stale_reviews": rules.DismissStale, "require_code_owner_reviews": false,
-			"required_approving_review_count": rules.RequiredApprovals, "require_last_push_approval": false,
-		}
-	}
-	return http.StatusOK, o, nil
-}
-
-func getRules(c *call) (int, any, error) {
-	x := c.repo.rules[c.req.PathValue("branch")]
-	out := []object{}
-	add := func(kind string, parameters object) {
-		o := object{"type": kind, "ruleset_source_type": "Repository", "ruleset_source": c.repo.fullName(), "ruleset_id": c.repo.ID}
-		if parameters != nil {
-			o["parameters"] = parameters
-		}
-		out = append(out, o)
-	}
-	if len(x.RequiredChecks) > 0 {
-		add("required_status_checks", object{
-			"strict_required_status_checks_policy": x.Strict, "do_not_enforce_on_create": false,
-			"required_status_checks": list(x.RequiredChecks, func(n string) object { return object{"context": n} }),
-		})
-	}
-	if x.RequiredApprovals > 0 {
-		add("pull_request", object{
-			"required_approving_review_count": x.RequiredApprovals, "dismiss_stale_reviews_on_push": x.DismissStale, "require_code_owner_review": false,
-			"require_last_push_approval": false, "required_review_thread_resolution": false, "allowed_merge_methods": []string{"merge", "squash", "rebase"},
-		})
-	}
-	if x.Linear {
-		add("required_linear_history", nil)
-	}
-	return http.StatusOK, page(c, out), nil
-}
-
 func getRef(c *call) (int, any, error) {
 	ref := c.req.PathValue("ref")
 	sha := ""

@@ -10,7 +10,7 @@ import (
 // Branch rules bind pushes too, whether they come over HTTP or by path. git
 // asks an update hook, which reads what the world last wrote for it:
 //
-//	rule REF KINDS BYPASS   what REF demands: review, checks, linear
+//	rule REF KINDS BYPASS   what REF demands: queue, review, checks, linear
 //	ok REF SHA              a commit that has REF's required checks
 //
 // A push by path has no name and counts as the bot's.
@@ -26,6 +26,7 @@ refuse() {
 while read -r kind ref kinds bypass; do
 	[ "$kind $ref" = "rule $1" ] || continue
 	case ",$bypass," in *",$who,"*) exit 0 ;; esac
+	case ",$kinds," in *,queue,*) refuse "$1" "Changes must be made through the merge queue" ;; esac
 	case ",$kinds," in *,review,*) refuse "$1" "Changes must be made through a pull request." ;; esac
 	case ",$kinds," in *,checks,*) grep -qxF "ok $1 $3" "$rules" || refuse "$1" "Required status checks are expected." ;; esac
 	case ",$kinds," in *,linear,*) [ -z "$(git rev-list --merges "$3" "^$2")" ] || refuse "$1" "This branch must not contain merge commits." ;; esac
@@ -60,6 +61,9 @@ func (h *Host) protect(r *repository) error {
 	for _, branch := range sortedKeys(r.rules) {
 		x := r.rules[branch]
 		var kinds []string
+		if x.MergeQueue {
+			kinds = append(kinds, "queue")
+		}
 		if x.RequiredApprovals > 0 {
 			kinds = append(kinds, "review")
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -265,11 +264,13 @@ func (h *Host) mayMerge(r *repository, m *mergeRequest, u *user, o mergeOptions)
 		return refuse(refusedNotMergeable, "Rebase merges are not allowed on this repository.")
 	}
 	rules := r.rules[m.Base]
-	if slices.ContainsFunc(rules.Bypass, func(l string) bool { return strings.EqualFold(l, u.Login) }) {
+	switch {
+	case rules.bypasses(u.Login):
 		return nil
-	}
-	if rules.Linear && o.method == "merge" {
-		return refuse(refusedNotMergeable, "Merge commits are not allowed on this repository.")
+	case rules.MergeQueue:
+		return refuse(refusedNotMergeable, "Changes must be made through the merge queue")
+	case rules.Linear && o.method == "merge", len(rules.Methods) > 0 && !slices.Contains(rules.Methods, o.method):
+		return refuse(refusedNotMergeable, "Repository rule violations found\n\nThis branch must not contain merge commits.")
 	}
 	return h.unmet(r, m, rules)
 }

@@ -46,6 +46,7 @@ func (g *github) routes() http.Handler {
 	on("GET /repositories/{id}", getRepoByID)
 	on("GET "+repo+"/branches/{rest...}", getBranch)
 	on("GET "+repo+"/rules/branches/{branch...}", getRules)
+	on("GET "+repo+"/rulesets/{id}", getRuleset)
 	on("GET "+repo+"/git/ref/{ref...}", getRef)
 	on("DELETE "+repo+"/git/refs/{ref...}", deleteRef)
 	on("GET "+repo+"/contents/{path...}", getContents)

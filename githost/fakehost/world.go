@@ -68,6 +68,7 @@ type repository struct {
 	suites     []*suite
 	checks     []*check
 	rules      map[string]Rules
+	rulesets   map[string]int64 // branch → id, from the first time it has rules
 	commits    map[string]*commit
 }
 
@@ -122,12 +123,21 @@ type Rules struct {
 	DismissStale bool `json:"dismiss_stale,omitempty"`
 	// Linear refuses merge commits.
 	Linear bool `json:"linear,omitempty"`
+	// MergeQueue lets nothing land but through the host's own queue, which this host does not have.
+	MergeQueue bool `json:"merge_queue,omitempty"`
+	// Methods are the ways a merge request may be merged: merge, squash, rebase; none named: all the repository allows.
+	Methods []string `json:"methods,omitempty"`
 	// Bypass names logins that the rules do not bind.
 	Bypass []string `json:"bypass,omitempty"`
 }
 
+// bypasses tells whether the rules do not bind login.
+func (x Rules) bypasses(login string) bool {
+	return slices.ContainsFunc(x.Bypass, func(l string) bool { return strings.EqualFold(l, login) })
+}
+
 func (x Rules) empty() bool {
-	return len(x.RequiredChecks) == 0 && x.RequiredApprovals == 0 && !x.Strict && !x.Linear && !x.DismissStale
+	return len(x.RequiredChecks) == 0 && x.RequiredApprovals == 0 && !x.Strict && !x.Linear && !x.DismissStale && !x.MergeQueue && len(x.Methods) == 0
 }
 
 // NewRepository describes a repository for AddRepository.
@@ -197,6 +207,7 @@ func (h *Host) AddRepository(n NewRepository) error {
 		branches:      map[string]string{},
 		threads:       map[int]*thread{},
 		rules:         map[string]Rules{},
+		rulesets:      map[string]int64{},
 		commits:       map[string]*commit{},
 	}
 	for login, role := range n.Permissions {
@@ -253,6 +264,9 @@ func (h *Host) SetRules(repo, branch string, rules Rules) error {
 			delete(r.rules, branch)
 		} else {
 			r.rules[branch] = rules
+			if r.rulesets[branch] == 0 {
+				r.rulesets[branch] = h.nextID()
+			}
 		}
 		return h.protect(r)
 	})

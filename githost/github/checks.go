@@ -2,10 +2,8 @@ package github
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -39,10 +37,11 @@ func (h *Host) ReadChecks(ctx context.Context, repo bot.Repository, sha, target 
 	if err != nil {
 		return fail(err)
 	}
-	required, err := h.requiredChecks(ctx, repo, target)
+	demands, err := h.readDemands(ctx, repo, target)
 	if err != nil {
 		return fail(err)
 	}
+	required := demands.checks
 	if err := h.attribute(ctx, repo, sha, runs, statuses, required); err != nil {
 		return fail(err)
 	}
@@ -194,121 +193,4 @@ func statusState(s string) bot.CheckState {
 		return bot.CheckFailure
 	}
 	return bot.CheckPending
-}
-
-// requiredChecks is what rulesets and classic branch protection demand together.
-func (h *Host) requiredChecks(ctx context.Context, repo bot.Repository, target string) ([]bot.RequiredCheck, error) {
-	var required []bot.RequiredCheck
-	seen := map[bot.RequiredCheck]bool{}
-	add := func(name string, app *int64) {
-		r := bot.RequiredCheck{Name: name}
-		if app != nil && *app > 0 { // -1: anybody
-			r.Source = strconv.FormatInt(*app, 10)
-		}
-		if name != "" && !seen[r] {
-			seen[r] = true
-			required = append(required, r)
-		}
-	}
-	if err := h.ruleChecks(ctx, repo, target, add); err != nil {
-		return nil, fmt.Errorf("what the rules of %s require: %w", target, err)
-	}
-	if err := h.protectionChecks(ctx, repo, target, add); err != nil {
-		return nil, fmt.Errorf("what the protection of %s requires: %w", target, err)
-	}
-	return required, nil
-}
-
-// ruleChecks reads rules as raw JSON: go-github refuses the whole list when it holds one type it does not know (finding 5), and does
-// not escape the branch.
-func (h *Host) ruleChecks(ctx context.Context, repo bot.Repository, target string, add func(string, *int64)) error {
-	type rule struct {
-		Type       string          `json:"type"`
-		Parameters json.RawMessage `json:"parameters"`
-	}
-	err := h.call(ctx, repo, func(c *client, owner, name string) error {
-		for page := 1; page != 0; {
-			var rules []rule
-			next, err := c.getPage(ctx, fmt.Sprintf("repos/%s/%s/rules/branches/%s?per_page=%d&page=%d", owner, name, url.PathEscape(target), pageSize, page), &rules)
-			if err != nil {
-				return err
-			}
-			for _, r := range rules {
-				if r.Type != "required_status_checks" {
-					continue
-				}
-				var p struct {
-					Checks []struct {
-						Context       string `json:"context"`
-						IntegrationID *int64 `json:"integration_id"`
-					} `json:"required_status_checks"`
-				}
-				if err := json.Unmarshal(r.Parameters, &p); err != nil {
-					return fmt.Errorf("a rule of type %s: %w", r.Type, err)
-				}
-				for _, check := range p.Checks {
-					add(check.Context, check.IntegrationID)
-				}
-			}
-			page = next
-		}
-		return nil
-	})
-	return tolerate(err)
-}
-
-// protectionChecks reads classic protection. Without the right to, what the branch itself tells everybody has to do.
-func (h *Host) protectionChecks(ctx context.Context, repo bot.Repository, target string, add func(string, *int64)) error {
-	type requirement struct {
-		Enforcement string   `json:"enforcement_level"`
-		Contexts    []string `json:"contexts"`
-		Checks      []struct {
-			Context string `json:"context"`
-			AppID   *int64 `json:"app_id"`
-		} `json:"checks"`
-	}
-	type protection struct {
-		Checks requirement `json:"required_status_checks"`
-	}
-	var found requirement
-	err := h.call(ctx, repo, func(c *client, owner, name string) error {
-		branch := fmt.Sprintf("repos/%s/%s/branches/%s", owner, name, url.PathEscape(target))
-		var full protection
-		err := c.get(ctx, branch+"/protection", &full)
-		found = full.Checks
-		if status, _ := refusal(err); status != http.StatusForbidden {
-			return err
-		}
-		var summary struct {
-			Protection protection `json:"protection"`
-		}
-		err = c.get(ctx, branch, &summary)
-		found = summary.Protection.Checks
-		return err
-	})
-	if err := tolerate(err); err != nil {
-		return err
-	}
-	if found.Enforcement == "off" {
-		return nil
-	}
-	named := map[string]bool{}
-	for _, check := range found.Checks {
-		named[check.Context] = true
-		add(check.Context, check.AppID)
-	}
-	for _, context := range found.Contexts {
-		if !named[context] { // contexts repeat checks without their app
-			add(context, nil)
-		}
-	}
-	return nil
-}
-
-// tolerate drops "not found" and "forbidden": no rule, or none that we may see.
-func tolerate(err error) error {
-	if errors.Is(err, bot.ErrNotFound) || errors.Is(err, bot.ErrForbidden) {
-		return nil
-	}
-	return err
 }
