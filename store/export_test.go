@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"testing"
+)
 
 // Intercept calls f before every statement, and with "COMMIT" before and "after COMMIT" after it. An error f returns is taken for the database's.
 func Intercept(s *Store, f func(statement string, args []any) error) { s.intercept = f }
@@ -11,3 +14,13 @@ func Transaction(ctx context.Context, s *Store, run func(exec func(statement str
 		return run(func(statement string, args ...any) (int64, error) { return tx.exec(ctx, statement, args...) })
 	}, landed: landed})
 }
+
+// Impatient makes a SQLite store give up at once where another writer holds the database.
+func Impatient(t testing.TB, s *Store) {
+	if _, err := s.writer.ExecContext(t.Context(), `PRAGMA busy_timeout = 0`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// LockName is how the server knows an advisory lock.
+func LockName(env, what string) string { return lockName(env, what) }

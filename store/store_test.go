@@ -134,5 +134,6 @@ func database(db storetest.Database, options store.Options) storetest.Database {
 		return s
 	}
 	db.Intercept, db.Transaction = store.Intercept, store.Transaction
+	db.Impatient, db.LockName = store.Impatient, store.LockName
 	return db
 }
