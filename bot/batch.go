@@ -150,6 +150,19 @@ type BatchGuard struct {
 	Version int64
 }
 
+// WaitingSet summarises a queue's waiting set.
+type WaitingSet struct {
+	Fresh     int           // requests without a cohort
+	OldestAge time.Duration // age of the oldest fresh request, by the database's clock
+	Cohorts   []Cohort      // ordered by id: the oldest search first
+}
+
+// Cohort is a group of suspects that waits.
+type Cohort struct {
+	ID   int64
+	Size int // waiting members
+}
+
 // ClaimSpec asks to start a batch.
 type ClaimSpec struct {
 	QueueID int64

@@ -12,6 +12,24 @@ type Delivery struct {
 	Attempts int
 }
 
+// DeliveryOutcome is how applying a delivery ended.
+type DeliveryOutcome struct {
+	Status  DeliveryStatus
+	Error   string        // what went wrong or why it was ignored, without secrets, at most 1000 bytes
+	RetryIn time.Duration // DeliveryDue: when to try again
+}
+
+// DeliveryStatus is the state of a delivery.
+type DeliveryStatus int
+
+// The states. The zero value is invalid.
+const (
+	DeliveryDue     DeliveryStatus = iota + 1
+	DeliveryDone                   // applied
+	DeliveryIgnored                // not for us
+	DeliveryFailed                 // given up; a redelivery or an operator makes it due again
+)
+
 // EventKind says what an Event hints at.
 type EventKind int
 

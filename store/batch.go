@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/bot/plan"
 )
 
 // membersOf reads who rides in a batch now, in batch order.
@@ -82,12 +81,12 @@ func (s *Store) ActiveBatch(ctx context.Context, queueID int64) (batch bot.Batch
 
 // Waiting summarises a queue's waiting set for the planner: without a lock, by the database's clock, and without what was admitted at this very
 // instant, which a claim would not take either.
-func (s *Store) Waiting(ctx context.Context, queueID int64) (plan.Waiting, error) {
-	var waiting plan.Waiting
+func (s *Store) Waiting(ctx context.Context, queueID int64) (bot.WaitingSet, error) {
+	var waiting bot.WaitingSet
 	err := s.each(ctx, `SELECT w.cohort, COUNT(*), MIN(w.created_at), {now} FROM merge_batch_request w
 		WHERE w.queue_id = ? AND w.batch_id IS NULL AND w.created_at < {now} GROUP BY w.cohort ORDER BY w.cohort`,
 		[]any{queueID}, func(scan scan) error {
-			var c plan.Cohort
+			var c bot.Cohort
 			var oldest, now instant
 			if err := scan(&c.ID, &c.Size, &oldest, &now); err != nil {
 				return err
@@ -100,7 +99,7 @@ func (s *Store) Waiting(ctx context.Context, queueID int64) (plan.Waiting, error
 			return nil
 		})
 	if err != nil {
-		return plan.Waiting{}, fmt.Errorf("read what waits in queue %d: %w", queueID, err)
+		return bot.WaitingSet{}, fmt.Errorf("read what waits in queue %d: %w", queueID, err)
 	}
 	return waiting, nil
 }

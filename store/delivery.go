@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/bot/intake"
 )
 
 // InsertDelivery stores a delivery before it is answered. A key seen before stores nothing, and if that delivery FAILED it is due
@@ -21,19 +20,19 @@ func (s *Store) InsertDelivery(ctx context.Context, host, key, event string, pay
 	err = s.write(ctx, job{name: name, run: func(tx *tx) error {
 		_, inserted, err := tx.insert(ctx, &keyDelivery, `INSERT INTO delivery
 			(host, delivery_key, event, payload, status, attempts, next_attempt_at, error, received_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, 0, {now}, '', {now}, {now})`, host, key, event, payload, intake.DeliveryDue)
+			VALUES (?, ?, ?, ?, ?, 0, {now}, '', {now}, {now})`, host, key, event, payload, bot.DeliveryDue)
 		if fresh = inserted; err != nil || inserted {
 			return err
 		}
 		// attempts goes on growing: were it to start again, a worker of the earlier life could finish this one.
 		n, err := tx.exec(ctx, `UPDATE delivery SET status = ?, event = ?, payload = ?, error = '', next_attempt_at = {now}, received_at = {now},
 			updated_at = {now} WHERE host = ? AND delivery_key = ? AND status = ?`,
-			intake.DeliveryDue, event, payload, host, key, intake.DeliveryFailed)
+			bot.DeliveryDue, event, payload, host, key, bot.DeliveryFailed)
 		fresh = n == 1
 		return err
 	}, landed: func(ctx context.Context) (bool, error) {
 		// Somebody else's delivery of the same key looks the same: either way it is stored, and due or dealt with.
-		found, err := s.exists(ctx, `SELECT 1 FROM delivery WHERE host = ? AND delivery_key = ? AND status <> ?`, host, key, intake.DeliveryFailed)
+		found, err := s.exists(ctx, `SELECT 1 FROM delivery WHERE host = ? AND delivery_key = ? AND status <> ?`, host, key, bot.DeliveryFailed)
 		fresh = found
 		return found, err
 	}})
@@ -45,7 +44,7 @@ func (s *Store) InsertDelivery(ctx context.Context, host, key, event string, pay
 // cannot keep newer ones waiting.
 func (s *Store) ClaimDeliveries(ctx context.Context, limit int, lease time.Duration) ([]bot.Delivery, error) {
 	var taken []bot.Delivery
-	err := s.claimDue(ctx, "claim deliveries", "delivery", int(intake.DeliveryDue), limit, lease, func(tx *tx, ids []int64) error {
+	err := s.claimDue(ctx, "claim deliveries", "delivery", int(bot.DeliveryDue), limit, lease, func(tx *tx, ids []int64) error {
 		taken = nil
 		return tx.each(ctx, `SELECT id, host, delivery_key, event, payload, attempts FROM delivery {pinned} WHERE id IN (`+list(len(ids))+`) ORDER BY id`,
 			anys(ids), func(scan scan) error {
@@ -64,16 +63,16 @@ func (s *Store) ClaimDeliveries(ctx context.Context, limit int, lease time.Durat
 }
 
 // FinishDelivery records the outcome if attempts is still what was claimed; done false means that somebody else took it over.
-func (s *Store) FinishDelivery(ctx context.Context, id int64, attempts int, outcome intake.DeliveryOutcome) (done bool, err error) {
+func (s *Store) FinishDelivery(ctx context.Context, id int64, attempts int, outcome bot.DeliveryOutcome) (done bool, err error) {
 	err = s.write(ctx, job{name: fmt.Sprintf("finish delivery %d", id), run: func(tx *tx) error {
 		n, err := tx.exec(ctx, `UPDATE delivery SET status = ?, error = ?, next_attempt_at = {later}, updated_at = {now}
 			WHERE id = ? AND status = ? AND attempts = ?`,
-			outcome.Status, clip(outcome.Error, longText), micros(outcome.RetryIn), id, intake.DeliveryDue, attempts)
+			outcome.Status, clip(outcome.Error, longText), micros(outcome.RetryIn), id, bot.DeliveryDue, attempts)
 		done = n == 1
 		return err
 	}, landed: func(ctx context.Context) (bool, error) {
 		landed, err := s.exists(ctx, `SELECT 1 FROM delivery WHERE id = ? AND status = ? AND attempts = ? AND status <> ?`,
-			id, outcome.Status, attempts, intake.DeliveryDue)
+			id, outcome.Status, attempts, bot.DeliveryDue)
 		done = landed
 		return landed, err
 	}})

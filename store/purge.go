@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/batchbot/batchbot/bot/intake"
+	"github.com/batchbot/batchbot/bot"
 )
 
 // How long what is received is kept.
@@ -44,7 +44,7 @@ func (s *Store) purgePayloads(ctx context.Context) error {
 			error = CASE WHEN status = ? THEN 'not applied within 7 days' ELSE error END,
 			status = CASE WHEN status = ? THEN ? ELSE status END
 			WHERE received_at < {ago} AND id IN (%s)`,
-		[]any{intake.DeliveryDue, intake.DeliveryDue, intake.DeliveryFailed, micros(keepPayloads)}, new(int64))
+		[]any{bot.DeliveryDue, bot.DeliveryDue, bot.DeliveryFailed, micros(keepPayloads)}, new(int64))
 }
 
 // purge repeats: find at most one chunk of keys outside any transaction, end those rows in a short one. key is where a key is scanned to.

@@ -40,7 +40,7 @@ type fakeInbox struct {
 
 type stored struct {
 	bot.Delivery
-	status DeliveryStatus
+	status bot.DeliveryStatus
 	err    string
 	due    time.Time
 }
@@ -60,7 +60,7 @@ func (b *fakeInbox) InsertDelivery(ctx context.Context, host, key, event string,
 		}
 	}
 	b.deliveries = append(b.deliveries, &stored{
-		Delivery: bot.Delivery{ID: int64(len(b.deliveries) + 1), Host: host, Key: key, Event: event, Payload: payload}, status: DeliveryDue, due: time.Now(),
+		Delivery: bot.Delivery{ID: int64(len(b.deliveries) + 1), Host: host, Key: key, Event: event, Payload: payload}, status: bot.DeliveryDue, due: time.Now(),
 	})
 	return true, nil
 }
@@ -72,7 +72,7 @@ func (b *fakeInbox) ClaimDeliveries(_ context.Context, limit int, lease time.Dur
 		return nil, errDown
 	}
 	for _, d := range b.deliveries {
-		if d.status == DeliveryDue && !d.due.After(time.Now()) && len(list) < limit {
+		if d.status == bot.DeliveryDue && !d.due.After(time.Now()) && len(list) < limit {
 			d.due, d.Attempts = time.Now().Add(lease), d.Attempts+1
 			list = append(list, d.Delivery)
 		}
@@ -80,7 +80,7 @@ func (b *fakeInbox) ClaimDeliveries(_ context.Context, limit int, lease time.Dur
 	return list, nil
 }
 
-func (b *fakeInbox) FinishDelivery(ctx context.Context, id int64, attempts int, o DeliveryOutcome) (bool, error) {
+func (b *fakeInbox) FinishDelivery(ctx context.Context, id int64, attempts int, o bot.DeliveryOutcome) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := b.deliveries[id-1]

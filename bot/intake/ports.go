@@ -16,26 +16,8 @@ type Inbox interface {
 	// that a crash merely makes them due again.
 	ClaimDeliveries(ctx context.Context, limit int, lease time.Duration) ([]bot.Delivery, error)
 	// FinishDelivery records the outcome if attempts is still what was claimed; done false means somebody else took it over.
-	FinishDelivery(ctx context.Context, id int64, attempts int, outcome DeliveryOutcome) (done bool, err error)
+	FinishDelivery(ctx context.Context, id int64, attempts int, outcome bot.DeliveryOutcome) (done bool, err error)
 }
-
-// DeliveryOutcome is how applying a delivery ended.
-type DeliveryOutcome struct {
-	Status  DeliveryStatus
-	Error   string        // what went wrong or why it was ignored, without secrets, at most 1000 bytes
-	RetryIn time.Duration // DeliveryDue: when to try again
-}
-
-// DeliveryStatus is the state of a delivery.
-type DeliveryStatus int
-
-// The states. The zero value is invalid.
-const (
-	DeliveryDue     DeliveryStatus = iota + 1
-	DeliveryDone                   // applied
-	DeliveryIgnored                // not for us
-	DeliveryFailed                 // given up; a redelivery or an operator makes it due again
-)
 
 // Records is what intake reads and writes about merge requests. Implemented by store.
 type Records interface {

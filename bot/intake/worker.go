@@ -137,15 +137,15 @@ func (w *Worker) RunOnce(ctx context.Context) (Work, error) {
 	return result, nil
 }
 
-func (r *Work) count(outcome DeliveryOutcome, stored bool) {
+func (r *Work) count(outcome bot.DeliveryOutcome, stored bool) {
 	switch {
 	case !stored:
 		r.Lost++
-	case outcome.Status == DeliveryDone:
+	case outcome.Status == bot.DeliveryDone:
 		r.Applied++
-	case outcome.Status == DeliveryIgnored:
+	case outcome.Status == bot.DeliveryIgnored:
 		r.Ignored++
-	case outcome.Status == DeliveryFailed:
+	case outcome.Status == bot.DeliveryFailed:
 		r.Failed++
 	default:
 		r.Retried++
@@ -204,15 +204,15 @@ func (w *Worker) parse(d bot.Delivery) (p parsed) {
 }
 
 // outcome applies one delivery and says how that ended.
-func (w *Worker) outcome(ctx context.Context, d parsed) DeliveryOutcome {
+func (w *Worker) outcome(ctx context.Context, d parsed) bot.DeliveryOutcome {
 	log := w.config.Logger.With("host", d.Host, "delivery", d.Key, "event", d.Event)
 	if d.err != nil {
 		// The payload stays what it is: trying again cannot help, a newer version can.
 		log.Error("could not read a delivery", "error", d.err)
-		return DeliveryOutcome{Status: DeliveryFailed, Error: clip("could not be read: " + d.err.Error())}
+		return bot.DeliveryOutcome{Status: bot.DeliveryFailed, Error: clip("could not be read: " + d.err.Error())}
 	}
 	if len(d.events) == 0 {
-		return DeliveryOutcome{Status: DeliveryIgnored, Error: clip(d.why)}
+		return bot.DeliveryOutcome{Status: bot.DeliveryIgnored, Error: clip(d.why)}
 	}
 	for _, event := range d.events {
 		err := w.apply(ctx, d.Key, event)
@@ -223,21 +223,21 @@ func (w *Worker) outcome(ctx context.Context, d parsed) DeliveryOutcome {
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
 			// Stopped in the middle: not the delivery's fault, and due at once for whoever comes next.
-			return DeliveryOutcome{Status: DeliveryDue, Error: "stopped in the middle"}
+			return bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: "stopped in the middle"}
 		case errors.Is(err, bot.ErrGone):
 			log.Info("a delivery is about something that is gone", "error", err)
-			return DeliveryOutcome{Status: DeliveryIgnored, Error: clip(err.Error())}
+			return bot.DeliveryOutcome{Status: bot.DeliveryIgnored, Error: clip(err.Error())}
 		case isLimited:
 			// The host is well and said when to come back: that is no reason to give up, however often it says so.
-			return DeliveryOutcome{Status: DeliveryDue, Error: clip(err.Error()), RetryIn: limited.RetryAfter + jitter(w.config.RetryBase)}
+			return bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: clip(err.Error()), RetryIn: limited.RetryAfter + jitter(w.config.RetryBase)}
 		case d.Attempts >= w.config.MaxAttempts:
 			log.Error("gave up a delivery", "attempts", d.Attempts, "error", err)
-			return DeliveryOutcome{Status: DeliveryFailed, Error: clip(err.Error())}
+			return bot.DeliveryOutcome{Status: bot.DeliveryFailed, Error: clip(err.Error())}
 		}
 		log.Warn("a delivery is tried again", "attempts", d.Attempts, "error", err)
-		return DeliveryOutcome{Status: DeliveryDue, Error: clip(err.Error()), RetryIn: backoff(d.Attempts, w.config.RetryBase, w.config.RetryLimit)}
+		return bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: clip(err.Error()), RetryIn: backoff(d.Attempts, w.config.RetryBase, w.config.RetryLimit)}
 	}
-	return DeliveryOutcome{Status: DeliveryDone}
+	return bot.DeliveryOutcome{Status: bot.DeliveryDone}
 }
 
 // apply keeps a panic to the delivery that caused it.
@@ -251,7 +251,7 @@ func (w *Worker) apply(ctx context.Context, source string, event bot.Event) (err
 }
 
 // finish stores an outcome, also while stopping.
-func (w *Worker) finish(ctx context.Context, d bot.Delivery, outcome DeliveryOutcome) bool {
+func (w *Worker) finish(ctx context.Context, d bot.Delivery, outcome bot.DeliveryOutcome) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Grace)
 	defer cancel()
 	done, err := w.config.Inbox.FinishDelivery(ctx, d.ID, d.Attempts, outcome)

@@ -63,7 +63,7 @@ func (o *office) receives(event, payload string) *stored {
 	return o.inbox.deliveries[len(o.inbox.deliveries)-1]
 }
 
-func (o *office) status(d *stored) DeliveryStatus {
+func (o *office) status(d *stored) bot.DeliveryStatus {
 	o.inbox.mu.Lock()
 	defer o.inbox.mu.Unlock()
 	return d.status
@@ -106,18 +106,18 @@ func TestDeliveriesEndAsTheirOutcomeSays(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		d      *stored
-		status DeliveryStatus
+		status bot.DeliveryStatus
 		words  string
 	}{
-		{"good", good, DeliveryDone, ""},
-		{"gone", gone, DeliveryIgnored, "no longer accessible"},
-		{"down", down, DeliveryDue, "not reachable"},
-		{"panics", panics, DeliveryDue, "applying it panicked"},
-		{"limited", limited, DeliveryDue, "pause of 1h"},
-		{"junk", junk, DeliveryFailed, "could not be read: the payload is not valid"},
-		{"unused", ping, DeliveryIgnored, "not used"},
-		{"crash", crash, DeliveryFailed, "reading it panicked"},
-		{"unknown host", stranger, DeliveryFailed, `the host "elsewhere" is not in the configuration`},
+		{"good", good, bot.DeliveryDone, ""},
+		{"gone", gone, bot.DeliveryIgnored, "no longer accessible"},
+		{"down", down, bot.DeliveryDue, "not reachable"},
+		{"panics", panics, bot.DeliveryDue, "applying it panicked"},
+		{"limited", limited, bot.DeliveryDue, "pause of 1h"},
+		{"junk", junk, bot.DeliveryFailed, "could not be read: the payload is not valid"},
+		{"unused", ping, bot.DeliveryIgnored, "not used"},
+		{"crash", crash, bot.DeliveryFailed, "reading it panicked"},
+		{"unknown host", stranger, bot.DeliveryFailed, `the host "elsewhere" is not in the configuration`},
 	} {
 		if c.d.status != c.status || !strings.Contains(c.d.err, c.words) {
 			t.Errorf("%s: %d %q", c.name, c.d.status, c.d.err)
@@ -142,14 +142,14 @@ func TestPoisonBacksOffIsGivenUpAndStallsNobody(t *testing.T) {
 		var pauses []time.Duration
 		for range 4 {
 			o.works(t)
-			if poison.status != DeliveryDue {
+			if poison.status != bot.DeliveryDue {
 				break
 			}
 			wait := time.Until(poison.due)
 			pauses = append(pauses, wait)
 			time.Sleep(wait) // the bubble's clock
 		}
-		if poison.status != DeliveryFailed || poison.Attempts != 4 || !slices.Equal(o.applied, []int{2}) {
+		if poison.status != bot.DeliveryFailed || poison.Attempts != 4 || !slices.Equal(o.applied, []int{2}) {
 			t.Errorf("poison is %d after %d attempts, applied %v", poison.status, poison.Attempts, o.applied)
 		}
 		for i, base := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
@@ -208,17 +208,17 @@ func TestRunWorksWhenNudgedAndNowAndThen(t *testing.T) {
 		begin := time.Now()
 		o.worker.Nudge()
 		synctest.Wait()
-		if o.status(nudged) != DeliveryDone || time.Since(begin) != 0 {
+		if o.status(nudged) != bot.DeliveryDone || time.Since(begin) != 0 {
 			t.Errorf("after a nudge: status %d", o.status(nudged))
 		}
 		forgotten := o.receives("pull_request", "2")
 		synctest.Wait()
-		if o.status(forgotten) != DeliveryDue {
+		if o.status(forgotten) != bot.DeliveryDue {
 			t.Error("found without a nudge at once")
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if o.status(forgotten) != DeliveryDone {
+		if o.status(forgotten) != bot.DeliveryDone {
 			t.Error("not found by the timer")
 		}
 		o.inbox.goes(true)
@@ -227,7 +227,7 @@ func TestRunWorksWhenNudgedAndNowAndThen(t *testing.T) {
 		late := o.receives("pull_request", "3")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if o.status(late) != DeliveryDone {
+		if o.status(late) != bot.DeliveryDone {
 			t.Error("a database that was down for a while ended the loop")
 		}
 		cancel()
@@ -259,14 +259,14 @@ func TestAStopLetsWorkFinishOrAbandonsIt(t *testing.T) {
 			if took := time.Since(begin); took > 5*time.Second {
 				t.Errorf("stopping took %s", took)
 			}
-			want := DeliveryDone
+			want := bot.DeliveryDone
 			if takes > time.Minute {
-				want = DeliveryDue
+				want = bot.DeliveryDue
 				if d.due.After(time.Now()) {
 					t.Errorf("abandoned work is due in %s, want at once", time.Until(d.due))
 				}
 			}
-			if o.status(d) != want || o.status(behind) != DeliveryDue || len(o.applied) > 1 {
+			if o.status(d) != want || o.status(behind) != bot.DeliveryDue || len(o.applied) > 1 {
 				t.Errorf("work of %s ended as %d, the one behind it as %d", takes, o.status(d), o.status(behind))
 			}
 		})
@@ -283,7 +283,7 @@ func TestASlowDeliveryEndsBeforeItsLease(t *testing.T) {
 		d := o.receives("pull_request", "1")
 		begin := time.Now()
 		o.works(t)
-		if took := time.Since(begin); took >= time.Minute || d.status != DeliveryDue || !strings.Contains(d.err, context.DeadlineExceeded.Error()) {
+		if took := time.Since(begin); took >= time.Minute || d.status != bot.DeliveryDue || !strings.Contains(d.err, context.DeadlineExceeded.Error()) {
 			t.Errorf("ended after %s as %d: %q", took, d.status, d.err)
 		}
 	})
@@ -297,7 +297,7 @@ func TestWorkThatAnotherInstanceTookOverIsNotRecorded(t *testing.T) {
 		d.Attempts++ // claimed by somebody else
 		return nil
 	}
-	if work := o.works(t); work.Lost != 1 || d.status != DeliveryDue {
+	if work := o.works(t); work.Lost != 1 || d.status != bot.DeliveryDue {
 		t.Errorf("work %+v, status %d", work, d.status)
 	}
 }

@@ -12,19 +12,6 @@ import (
 	"github.com/batchbot/batchbot/bot"
 )
 
-// Waiting summarises a queue's waiting set.
-type Waiting struct {
-	Fresh     int           // requests without a cohort
-	OldestAge time.Duration // age of the oldest fresh request, by the database's clock
-	Cohorts   []Cohort      // ordered by id: the oldest search first
-}
-
-// Cohort is a group of suspects that waits.
-type Cohort struct {
-	ID   int64
-	Size int // waiting members
-}
-
 // Choice says what to claim.
 type Choice struct {
 	Claim  bool // false: nothing to do now
@@ -35,7 +22,7 @@ type Choice struct {
 }
 
 // Next chooses the next batch of a queue whose slot is free.
-func Next(settings bot.QueueSettings, w Waiting) Choice {
+func Next(settings bot.QueueSettings, w bot.WaitingSet) Choice {
 	for _, c := range w.Cohorts {
 		switch {
 		case c.Size == 1:

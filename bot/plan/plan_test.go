@@ -16,17 +16,17 @@ func TestNext(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		settings bot.QueueSettings
-		waiting  Waiting
+		waiting  bot.WaitingSet
 		want     Choice
 	}{
-		{"nothing waits", settings, Waiting{}, Choice{}},
-		{"the front of the waiting set, up to the limit", settings, Waiting{Fresh: 9}, Choice{Claim: true, Kind: bot.BatchFresh, Limit: 4}},
-		{"one half of the suspects before anything fresh", settings, Waiting{Fresh: 9, Cohorts: []Cohort{{3, 5}}}, Choice{Claim: true, Kind: bot.BatchProbe, Cohort: 3, Limit: 3}},
-		{"the oldest search first", settings, Waiting{Cohorts: []Cohort{{3, 2}, {8, 6}}}, Choice{Claim: true, Kind: bot.BatchProbe, Cohort: 3, Limit: 1}},
-		{"the last suspect alone", settings, Waiting{Fresh: 1, Cohorts: []Cohort{{3, 1}}}, Choice{Claim: true, Kind: bot.BatchVerify, Cohort: 3, Limit: 1}},
-		{"company is waited for", patient, Waiting{Fresh: 2, OldestAge: 20 * time.Second}, Choice{Wait: 40 * time.Second}},
-		{"but not beyond a full batch", patient, Waiting{Fresh: 4}, Choice{Claim: true, Kind: bot.BatchFresh, Limit: 4}},
-		{"nor beyond the wait", patient, Waiting{Fresh: 1, OldestAge: time.Minute}, Choice{Claim: true, Kind: bot.BatchFresh, Limit: 4}},
+		{"nothing waits", settings, bot.WaitingSet{}, Choice{}},
+		{"the front of the waiting set, up to the limit", settings, bot.WaitingSet{Fresh: 9}, Choice{Claim: true, Kind: bot.BatchFresh, Limit: 4}},
+		{"one half of the suspects before anything fresh", settings, bot.WaitingSet{Fresh: 9, Cohorts: []bot.Cohort{{ID: 3, Size: 5}}}, Choice{Claim: true, Kind: bot.BatchProbe, Cohort: 3, Limit: 3}},
+		{"the oldest search first", settings, bot.WaitingSet{Cohorts: []bot.Cohort{{ID: 3, Size: 2}, {ID: 8, Size: 6}}}, Choice{Claim: true, Kind: bot.BatchProbe, Cohort: 3, Limit: 1}},
+		{"the last suspect alone", settings, bot.WaitingSet{Fresh: 1, Cohorts: []bot.Cohort{{ID: 3, Size: 1}}}, Choice{Claim: true, Kind: bot.BatchVerify, Cohort: 3, Limit: 1}},
+		{"company is waited for", patient, bot.WaitingSet{Fresh: 2, OldestAge: 20 * time.Second}, Choice{Wait: 40 * time.Second}},
+		{"but not beyond a full batch", patient, bot.WaitingSet{Fresh: 4}, Choice{Claim: true, Kind: bot.BatchFresh, Limit: 4}},
+		{"nor beyond the wait", patient, bot.WaitingSet{Fresh: 1, OldestAge: time.Minute}, Choice{Claim: true, Kind: bot.BatchFresh, Limit: 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -92,8 +92,8 @@ func TestTheSearchEnds(t *testing.T) {
 	}
 }
 
-func summarise(cohort map[int]int64, n int) Waiting {
-	var w Waiting
+func summarise(cohort map[int]int64, n int) bot.WaitingSet {
+	var w bot.WaitingSet
 	sizes := make(map[int64]int)
 	for m := range n {
 		if c, waits := cohort[m]; waits && c == 0 {
@@ -104,7 +104,7 @@ func summarise(cohort map[int]int64, n int) Waiting {
 	}
 	for id := int64(1); id <= 40; id++ {
 		if sizes[id] > 0 {
-			w.Cohorts = append(w.Cohorts, Cohort{id, sizes[id]})
+			w.Cohorts = append(w.Cohorts, bot.Cohort{ID: id, Size: sizes[id]})
 		}
 	}
 	return w

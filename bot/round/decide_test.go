@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/bot/plan"
 )
 
 // opened is a batch that waits for CI with everything in order.
@@ -36,7 +35,7 @@ func TestDecide(t *testing.T) {
 		return v
 	}
 	free := func() view {
-		return view{queue: opened().queue, waiting: plan.Waiting{Fresh: 3}}
+		return view{queue: opened().queue, waiting: bot.WaitingSet{Fresh: 3}}
 	}
 	claimed := func() view {
 		v := opened()

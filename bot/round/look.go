@@ -8,13 +8,12 @@ import (
 	"sync"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/bot/plan"
 )
 
 // view is all that a decision rests on. What a phase does not need is left zero.
 type view struct {
 	queue   bot.Queue
-	waiting plan.Waiting // slot free
+	waiting bot.WaitingSet // slot free
 
 	active  bool
 	batch   bot.Batch

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/bot/plan"
 )
 
 // Store is what a round reads and writes. Implemented by store. Every guarded write returns ok false when the batch row is no
@@ -18,7 +17,7 @@ type Store interface {
 	// ActiveBatch reads the batch in the queue's slot with its members in batch order; ok false: the slot is free.
 	ActiveBatch(ctx context.Context, queueID int64) (batch bot.Batch, members []bot.Operation, ok bool, err error)
 	// Waiting summarises a queue's waiting set for the planner: without a lock, by the database's clock.
-	Waiting(ctx context.Context, queueID int64) (plan.Waiting, error)
+	Waiting(ctx context.Context, queueID int64) (bot.WaitingSet, error)
 	// Claim starts a batch in one transaction.
 	Claim(ctx context.Context, spec bot.ClaimSpec) (bot.ClaimResult, error)
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/bot/plan"
 )
 
 var batchTests = tests{
@@ -330,7 +329,7 @@ func waitingCounted(t *testing.T, db Database) {
 	w.execute(`UPDATE merge_batch_request SET created_at = `+past(db)+` WHERE operation_id = ?`, operationID(3))
 	got, err := w.store.Waiting(t.Context(), w.queue.ID)
 	w.must(err)
-	if got.Fresh != 2 || got.OldestAge < time.Hour || got.OldestAge > 2*time.Hour || !slices.Equal(got.Cohorts, []plan.Cohort{{ID: 3, Size: 1}, {ID: 9, Size: 2}}) {
+	if got.Fresh != 2 || got.OldestAge < time.Hour || got.OldestAge > 2*time.Hour || !slices.Equal(got.Cohorts, []bot.Cohort{{ID: 3, Size: 1}, {ID: 9, Size: 2}}) {
 		t.Errorf("waiting %+v", got)
 	}
 	w.claim(w.queue, 1)

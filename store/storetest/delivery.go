@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/bot/intake"
 	"github.com/batchbot/batchbot/store"
 )
 
@@ -51,7 +50,7 @@ func (w *world) take(limit int, lease time.Duration) []bot.Delivery {
 	return taken
 }
 
-func (w *world) finish(d bot.Delivery, outcome intake.DeliveryOutcome) bool {
+func (w *world) finish(d bot.Delivery, outcome bot.DeliveryOutcome) bool {
 	w.Helper()
 	done, err := w.store.FinishDelivery(w.Context(), d.ID, d.Attempts, outcome)
 	w.must(err)
@@ -87,11 +86,11 @@ func redelivered(t *testing.T, db Database) {
 	for _, d := range w.take(10, lease) {
 		switch d.Key {
 		case "done":
-			w.finish(d, intake.DeliveryOutcome{Status: intake.DeliveryDone})
+			w.finish(d, bot.DeliveryOutcome{Status: bot.DeliveryDone})
 		case "ignored":
-			w.finish(d, intake.DeliveryOutcome{Status: intake.DeliveryIgnored, Error: "not for us"})
+			w.finish(d, bot.DeliveryOutcome{Status: bot.DeliveryIgnored, Error: "not for us"})
 		case "due":
-			w.finish(d, intake.DeliveryOutcome{Status: intake.DeliveryDue, RetryIn: time.Hour})
+			w.finish(d, bot.DeliveryOutcome{Status: bot.DeliveryDue, RetryIn: time.Hour})
 		}
 	}
 	before := w.snapshot()
@@ -112,7 +111,7 @@ func rearmed(t *testing.T, db Database) {
 	w := newWorld(t, db)
 	w.deliver("k")
 	first := w.take(1, lease)[0]
-	w.finish(first, intake.DeliveryOutcome{Status: intake.DeliveryFailed, Error: "the host is down"})
+	w.finish(first, bot.DeliveryOutcome{Status: bot.DeliveryFailed, Error: "the host is down"})
 	var fresh atomic.Int32
 	each(w, 6, func(s *store.Store, _ int) {
 		again, err := s.InsertDelivery(t.Context(), "forge", "k", "push", []byte("anew"))
@@ -130,10 +129,10 @@ func rearmed(t *testing.T, db Database) {
 	if len(second) != 1 || second[0].ID != first.ID || string(second[0].Payload) != "anew" || second[0].Attempts <= first.Attempts {
 		t.Fatalf("taken again: %+v", second)
 	}
-	if w.finish(first, intake.DeliveryOutcome{Status: intake.DeliveryDone}) {
+	if w.finish(first, bot.DeliveryOutcome{Status: bot.DeliveryDone}) {
 		t.Error("a worker of the earlier life finished it")
 	}
-	if !w.finish(second[0], intake.DeliveryOutcome{Status: intake.DeliveryDone}) {
+	if !w.finish(second[0], bot.DeliveryOutcome{Status: bot.DeliveryDone}) {
 		t.Error("its own worker could not finish it")
 	}
 }
@@ -211,15 +210,15 @@ func staleFinish(t *testing.T, db Database) {
 	w.deliver("k")
 	first, second := w.take(1, 0)[0], w.take(1, lease)[0]
 	before := w.snapshot()
-	for _, status := range []intake.DeliveryStatus{intake.DeliveryDone, intake.DeliveryFailed, intake.DeliveryDue} {
-		if w.finish(first, intake.DeliveryOutcome{Status: status}) {
+	for _, status := range []bot.DeliveryStatus{bot.DeliveryDone, bot.DeliveryFailed, bot.DeliveryDue} {
+		if w.finish(first, bot.DeliveryOutcome{Status: status}) {
 			t.Errorf("finished as %d by who lost it", status)
 		}
 	}
 	if w.snapshot() != before {
 		t.Error("something changed")
 	}
-	if !w.finish(second, intake.DeliveryOutcome{Status: intake.DeliveryDone}) || w.finish(second, intake.DeliveryOutcome{Status: intake.DeliveryDone}) {
+	if !w.finish(second, bot.DeliveryOutcome{Status: bot.DeliveryDone}) || w.finish(second, bot.DeliveryOutcome{Status: bot.DeliveryDone}) {
 		t.Error("finishing works once")
 	}
 }
@@ -228,7 +227,7 @@ func putOff(t *testing.T, db Database) {
 	w := newWorld(t, db)
 	w.deliver("soon", "later")
 	for _, d := range w.take(2, lease) {
-		outcome := intake.DeliveryOutcome{Status: intake.DeliveryDue, Error: strings.Repeat("é", 5000)}
+		outcome := bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: strings.Repeat("é", 5000)}
 		if d.Key == "later" {
 			outcome.RetryIn = time.Hour
 		}
@@ -246,7 +245,7 @@ func poison(t *testing.T, db Database) {
 	w.deliver("p1", "p2", "p3")
 	for range 4 { // they fail again and again, and are due again at once
 		for _, d := range w.take(3, lease) {
-			w.finish(d, intake.DeliveryOutcome{Status: intake.DeliveryDue, Error: "cannot be applied"})
+			w.finish(d, bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: "cannot be applied"})
 		}
 	}
 	w.deliver("good")
@@ -255,7 +254,7 @@ func poison(t *testing.T, db Database) {
 			if d.Key == "good" {
 				return
 			}
-			w.finish(d, intake.DeliveryOutcome{Status: intake.DeliveryDue, Error: "cannot be applied"})
+			w.finish(d, bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: "cannot be applied"})
 		}
 	}
 	t.Error("the good one waits behind the others")
@@ -282,7 +281,7 @@ func deliverySteps(t *testing.T, db Database) {
 		inserting := fired()
 		d := w.takeOne(t, key)
 		fired = w.failAt(step, driver.ErrBadConn)
-		done, err := w.store.FinishDelivery(t.Context(), d.ID, d.Attempts, intake.DeliveryOutcome{Status: intake.DeliveryDone})
+		done, err := w.store.FinishDelivery(t.Context(), d.ID, d.Attempts, bot.DeliveryOutcome{Status: bot.DeliveryDone})
 		if err != nil || !done {
 			t.Fatalf("step %d of finishing: done %v, %v", step, done, err)
 		}

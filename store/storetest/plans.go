@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/bot/intake"
 	"github.com/batchbot/batchbot/store"
 )
 
@@ -149,7 +148,7 @@ func (w *world) day() {
 	ctx, s := w.Context(), w.store
 	w.deliver("a", "b")
 	for _, d := range w.take(10, lease) {
-		w.finish(d, intake.DeliveryOutcome{Status: intake.DeliveryDone})
+		w.finish(d, bot.DeliveryOutcome{Status: bot.DeliveryDone})
 	}
 	w.apply(w.application(w.queue, 1, false))
 	w.admit(w.queue, 2, 3)

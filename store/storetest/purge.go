@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchbot/batchbot/bot/intake"
 	"github.com/batchbot/batchbot/store"
+
+	"github.com/batchbot/batchbot/bot"
 )
 
 var purgeTests = tests{
@@ -67,7 +68,7 @@ func purgeDue(t *testing.T, db Database) {
 	if got := w.take(1, lease); len(got) != 0 {
 		t.Errorf("an empty delivery is due: %+v", got)
 	}
-	if reason := value[string](w, `SELECT error FROM delivery WHERE status = ?`, int(intake.DeliveryFailed)); reason == "" {
+	if reason := value[string](w, `SELECT error FROM delivery WHERE status = ?`, int(bot.DeliveryFailed)); reason == "" {
 		t.Error("it ended without a word")
 	}
 }
@@ -75,7 +76,7 @@ func purgeDue(t *testing.T, db Database) {
 func purgeRearmed(t *testing.T, db Database) {
 	w := newWorld(t, db)
 	w.deliver("k")
-	w.finish(w.take(1, lease)[0], intake.DeliveryOutcome{Status: intake.DeliveryFailed, Error: "the host is down"})
+	w.finish(w.take(1, lease)[0], bot.DeliveryOutcome{Status: bot.DeliveryFailed, Error: "the host is down"})
 	w.execute(`UPDATE delivery SET received_at = ` + ago(db, 8*day))
 	w.must(w.store.PurgeOld(t.Context()))
 	w.deliver("k")
