@@ -189,8 +189,8 @@ type Comments interface {
 	// UpsertComment edits our comment that holds marker, or writes one: known is tried first when not 0, then the thread is
 	// searched by marker and author. It returns the comment's id.
 	UpsertComment(ctx context.Context, repo Repository, number int, marker, body string, known int64) (int64, error)
-	// React acknowledges a comment, best effort; a comment that is gone or cannot take reactions is no error.
-	React(ctx context.Context, repo Repository, kind CommentKind, id int64, reaction Reaction) error
+	// React acknowledges a comment on merge request number, best effort; a comment that is gone or cannot take reactions is no error.
+	React(ctx context.Context, repo Repository, number int, kind CommentKind, id int64, reaction Reaction) error
 	// ListComments lists conversation comments of the whole repository written at or after since (host's clock), oldest first.
 	ListComments(ctx context.Context, repo Repository, since time.Time) ([]Comment, error)
 	// ListReviewComments lists the review bodies of one merge request that are not empty, oldest first.

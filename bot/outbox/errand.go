@@ -31,7 +31,7 @@ func (s *Sender) do(ctx context.Context, e bot.Errand) (err error) {
 	case bot.ErrandReply:
 		err = s.comment(ctx, host, e, message.ReplyMarker(e.Target), message.ReplyMarker(e.Target)+"\n"+e.Payload.Body)
 	case bot.ErrandReaction:
-		err = host.React(ctx, e.Repository, e.Payload.Kind, e.Payload.Comment, e.Payload.Reaction)
+		err = host.React(ctx, e.Repository, e.Number, e.Payload.Kind, e.Payload.Comment, e.Payload.Reaction)
 	case bot.ErrandCommitStatus:
 		err = s.commitStatus(ctx, host, e, links)
 	case bot.ErrandBatchReport:

@@ -168,7 +168,7 @@ func (h *fakeHost) UpsertComment(_ context.Context, _ bot.Repository, number int
 	return id, err
 }
 
-func (h *fakeHost) React(ctx context.Context, _ bot.Repository, kind bot.CommentKind, id int64, reaction bot.Reaction) error {
+func (h *fakeHost) React(ctx context.Context, _ bot.Repository, _ int, kind bot.CommentKind, id int64, reaction bot.Reaction) error {
 	if id == hanging {
 		<-ctx.Done()
 		return ctx.Err()

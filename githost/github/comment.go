@@ -101,8 +101,8 @@ func (h *Host) findOwnComment(ctx context.Context, repo bot.Repository, number i
 	return own, err
 }
 
-// React acknowledges a comment. Reviews take no reactions.
-func (h *Host) React(ctx context.Context, repo bot.Repository, kind bot.CommentKind, id int64, reaction bot.Reaction) error {
+// React acknowledges a comment, which GitHub finds by its id alone. Reviews take no reactions.
+func (h *Host) React(ctx context.Context, repo bot.Repository, _ int, kind bot.CommentKind, id int64, reaction bot.Reaction) error {
 	if kind != bot.CommentIssue || id == 0 {
 		return nil
 	}

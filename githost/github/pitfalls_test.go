@@ -178,12 +178,12 @@ func TestPitfall39AReactionThatCannotBeGivenIsNoError(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{403, 404, 410, 422} {
 		s := quiet().on("POST /repos/acme/app/issues/comments/9/reactions", status, `{"message":"no"}`)
-		if err := adapter(t, s).React(t.Context(), scripted, bot.CommentIssue, 9, bot.ReactionSeen); err != nil {
+		if err := adapter(t, s).React(t.Context(), scripted, 7, bot.CommentIssue, 9, bot.ReactionSeen); err != nil {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
 	s := (&script{}).on("POST /repos/acme/app/issues/comments/9/reactions", 502, "")
-	if err := adapter(t, s).React(t.Context(), scripted, bot.CommentIssue, 9, bot.ReactionSeen); err == nil {
+	if err := adapter(t, s).React(t.Context(), scripted, 7, bot.CommentIssue, 9, bot.ReactionSeen); err == nil {
 		t.Error("502: nobody tries again")
 	}
 }

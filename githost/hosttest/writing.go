@@ -224,13 +224,13 @@ func reacts(t *testing.T, w World) {
 	number := w.OpenMR(change("bob", "b1", "a.txt"))
 	id := w.Comment(number, "bob", "/batch")
 	for range 2 {
-		must(t, w.Host().React(t.Context(), w.Repository(), bot.CommentIssue, id, bot.ReactionSeen))
+		must(t, w.Host().React(t.Context(), w.Repository(), number, bot.CommentIssue, id, bot.ReactionSeen))
 	}
 	if seen := w.Comments(number); !slices.Equal(seen[0].Reactions, []bot.Reaction{bot.ReactionSeen}) {
 		t.Errorf("people see %v", seen[0].Reactions)
 	}
-	must(t, w.Host().React(t.Context(), w.Repository(), bot.CommentIssue, id+1_000_000, bot.ReactionSeen))
-	must(t, w.Host().React(t.Context(), w.Repository(), bot.CommentReview, 1, bot.ReactionDone))
+	must(t, w.Host().React(t.Context(), w.Repository(), number, bot.CommentIssue, id+1_000_000, bot.ReactionSeen))
+	must(t, w.Host().React(t.Context(), w.Repository(), number, bot.CommentReview, 1, bot.ReactionDone))
 }
 
 func listsComments(t *testing.T, w World) {
