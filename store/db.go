@@ -138,16 +138,21 @@ func migrateWith(ctx context.Context, db *sql.DB, d dialect) error {
 	return err
 }
 
-// untilReachable repeats connect until it works, fails for good, or patience ends.
+// untilReachable repeats connect until it works, fails for good, or patience ends. It returns the last failure that was not patience itself.
 func untilReachable(ctx context.Context, patience time.Duration, connect func(context.Context) (final bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	wait := 100 * time.Millisecond
-	for {
+	var last error
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		final, err := connect(ctx)
-		if err == nil || final || !pause(ctx, wait) {
+		if err == nil || final {
 			return err
 		}
-		wait = min(2*wait, 2*time.Second)
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		if !pause(ctx, wait) {
+			return last
+		}
 	}
 }

@@ -49,7 +49,7 @@ func openSQLite(ctx context.Context, o Options) (*Store, error) {
 	reader.SetMaxOpenConns(4)
 	reader.SetMaxIdleConns(4)
 	s := &Store{dialect: sqliteDialect, writer: writer, reader: reader, place: "sqlite " + path, locks: newLockTable(o.Env, nil, path)}
-	s.migrate = func(ctx context.Context) error { return migrateWith(ctx, writer, sqliteDialect) }
+	s.migrate = func(ctx context.Context) error { return migrateSQLite(ctx, writer) }
 	// The writer first: it makes the file and switches it to WAL.
 	for _, db := range []*sql.DB{writer, reader} {
 		if err := db.PingContext(ctx); err != nil {
@@ -58,4 +58,15 @@ func openSQLite(ctx context.Context, o Options) (*Store, error) {
 		}
 	}
 	return s, nil
+}
+
+// migrateSQLite begins again when another process migrates the same file: each step is one transaction that only one of them gets through, and the
+// others find it done.
+func migrateSQLite(ctx context.Context, db *sql.DB) error {
+	for try := 1; ; try++ {
+		err := migrateWith(ctx, db, sqliteDialect)
+		if err == nil || try == 5 || !pause(ctx, 100*time.Millisecond) {
+			return err
+		}
+	}
 }
