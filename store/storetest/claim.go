@@ -32,6 +32,7 @@ var claimTests = tests{
 	"held open keeps no admission waiting (I3)":                claimHeldOpen,
 	"does not wait for an admission held open":                 claimBesideAdmission,
 	"takes thousands in statements that grow with chunks only": claimThousands,
+	"and settlement write by primary key":                      claimPinned,
 	"is found again after a lost commit":                       claimAmbiguous,
 	"needs a limit and a token":                                claimRefuses,
 }
@@ -553,5 +554,38 @@ func (w *world) crowd(many int) {
 		w.execute(`INSERT INTO binding_history (binding_id, operation_id, from_status, to_status, reason, detail, head_sha, batch_id, actor, created_at) VALUES ` +
 			strings.Join(history, ", "))
 		w.execute(`INSERT INTO merge_batch_request (operation_id, queue_id, batch_id, lane, cohort, created_at) VALUES ` + strings.Join(request, ", "))
+	}
+}
+
+// Where a claim takes most of what waits, the optimizer would rather walk the waiting index, or the whole table, and lock where admissions go.
+func claimPinned(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.crowd(600)
+	w.execute(`UPDATE merge_batch_request SET cohort = 7 WHERE id > 550`)
+	if db.severalWriters() {
+		w.execute(`ANALYZE TABLE merge_batch_request, operation, binding`)
+	}
+	writes := make(map[string][]any)
+	db.Intercept(w.store, func(statement string, args []any) error {
+		if strings.HasPrefix(statement, "UPDATE") && strings.Contains(statement, " IN (") {
+			writes[statement] = args
+		}
+		return nil
+	})
+	claimed := w.claim(w.queue, 1000)
+	settlement := settlementOf(claimed, bot.BatchFailed, bot.OperationWaiting)
+	settlement.FreeCohort = 7
+	if ok, err := w.store.Settle(t.Context(), settlement); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	db.Intercept(w.store, nil)
+	if len(writes) < 7 {
+		t.Errorf("only %d kinds of write were seen", len(writes))
+	}
+	for statement, args := range writes {
+		plan, full := w.plan(statement, args)
+		if len(full) > 0 || strings.Contains(plan, "idx_") || !(strings.Contains(plan, "PRIMARY") || strings.Contains(plan, "sqlite_autoindex_operation_1")) {
+			t.Errorf("not by primary key:\n%.300s…\n%s", statement, plan)
+		}
 	}
 }

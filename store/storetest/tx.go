@@ -318,18 +318,16 @@ func txSession(t *testing.T, db Database) {
 	if !db.severalWriters() {
 		return
 	}
-	// A repeatable read would not see what another commits in the middle.
 	w.must(db.Transaction(t.Context(), w.store, func(exec func(string, ...any) (int64, error)) error {
-		if n, err := exec(`UPDATE queue SET reason = 'seen' WHERE reason = 'fresh'`); err != nil || n != 0 {
-			return fmt.Errorf("%d rows: %w", n, err)
+		if _, err := exec(auditRow, "begun"); err != nil {
+			return err
 		}
-		w.execute(`UPDATE queue SET reason = 'fresh'`)
-		if n, err := exec(`INSERT INTO idempotency (request_id, operation_id, expires_at, created_at)
-			SELECT reason, '', {now}, {now} FROM queue WHERE reason = 'fresh'`); err != nil || n != 1 {
-			t.Errorf("%d rows seen: %v", n, err)
-		}
-		return nil
+		_, err := exec(`UPDATE queue SET reason = (SELECT trx_isolation_level FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID())`)
+		return err
 	}, nil))
+	if level := value[string](w, `SELECT reason FROM queue`); level != "READ COMMITTED" {
+		t.Errorf("transactions run at %s, where claims and settlements keep admissions waiting", level)
+	}
 }
 
 func txClips(t *testing.T, db Database) {
