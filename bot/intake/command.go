@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -191,13 +192,7 @@ func (a *Applier) apply(ctx context.Context, o order, r *reading) error {
 		}
 		a.Logger.Info("a merge request was applied", "host", o.repo.Host, "repo", o.repo.Path, "mr", r.mr.Number, "queue", found.queue.ID,
 			"operation", result.Operation.ID, "status", result.Operation.Status.String(), "by", o.ref.By, "delivery", o.ref.Source)
-		if found.note == "" {
-			return nil
-		}
-		// The command is recorded already; the note has an id of its own, so that it is said once too. Said late it would mislead, so
-		// a crash right here loses it.
-		o.ref.RequestID += ":settings"
-		return a.answer(ctx, o, "", found.note)
+		return a.noteSettings(ctx, o, found)
 	case bot.ApplyRetryLater:
 		return errLater
 	case bot.ApplySuperseded:
@@ -213,7 +208,22 @@ func (a *Applier) apply(ctx context.Context, o order, r *reading) error {
 	case bot.ApplyLanded:
 		return a.answer(ctx, o, "", message.AlreadyLanded(view, links))
 	}
-	return a.answer(ctx, o, "", message.AlreadyActive(view, links)+found.note)
+	if err := a.answer(ctx, o, "", message.AlreadyActive(view, links)); err != nil {
+		return err
+	}
+	return a.noteSettings(ctx, o, found)
+}
+
+// noteSettings says that the repository file is broken, to the first who applies under it: the note has an id made of what it says, so that
+// another mistake is said too, and the same one not at every command. The command itself is recorded already; after a crash right here the
+// next one says it.
+func (a *Applier) noteSettings(ctx context.Context, o order, found foundQueue) error {
+	if found.note == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(found.note))
+	o.ref.RequestID = fmt.Sprintf("%s:settings:%d:%x", o.repo.Host, found.queue.ID, sum[:12])
+	return a.answer(ctx, o, "", found.note)
 }
 
 // view is where an operation stands, for an answer.

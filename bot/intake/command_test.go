@@ -287,17 +287,22 @@ func TestTheFileOfTheTargetCounts(t *testing.T) {
 	if q := w.rows.queues[0]; q.Settings.MaxBatchSize != 7 || q.SettingsBlob != "blob of main release" {
 		t.Errorf("queue %+v", q)
 	}
-	// Broken later, the last good settings stay, and whoever applies is told once.
+	// Broken later, the last good settings stay, and the first who applies is told, once.
 	w.host.files["main"] = "broken"
 	w.opens(2)
+	w.opens(3)
 	c := w.wrote(ada, 2, "/batch")
 	for range 3 {
 		if err := w.hears(c); err != nil {
 			t.Fatal(err)
 		}
 	}
+	w.says(ada, 3, "/batch")
 	w.stands(2, bot.OperationPendingApproval, first)
+	w.stands(3, bot.OperationPendingApproval, first)
 	w.replies("keeps its last good settings")
+	w.says(ada, 3, "/batch")
+	w.replies("on its way already")
 	if q := w.rows.queues[0]; q.Settings.MaxBatchSize != 7 {
 		t.Errorf("queue %+v", q)
 	}
