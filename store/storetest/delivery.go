@@ -183,7 +183,7 @@ func takenOnce(t *testing.T, db Database) {
 			}
 			enough := len(taken) == all
 			lock.Unlock()
-			if enough {
+			if enough || t.Failed() {
 				return
 			}
 		}

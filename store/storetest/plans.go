@@ -49,7 +49,7 @@ func (w *world) fill(n int, into string, values func(i int) string) {
 // years fills the tables with what a busy repository leaves behind, and a long waiting set.
 func (w *world) years() {
 	w.Helper()
-	const n, waiting = 3000, 600
+	const n, waiting = 900, 200
 	at := func(i int) string { return ago(w.Database, 100*time.Hour-time.Duration(i)*time.Minute) }
 	status := func(i int) bot.OperationStatus {
 		if i < waiting {
