@@ -7,6 +7,9 @@ import (
 	"github.com/batchbot/batchbot/bot"
 )
 
+// bodyLimit is how many bytes of members a description holds: hosts take no more than 65,536 characters.
+const bodyLimit = 60_000
+
 // MRText is the title (plain) and description (Markdown) of a merge request.
 type MRText struct {
 	Title string
@@ -20,9 +23,14 @@ func BatchMR(batch bot.Batch, queue bot.Queue, repo bot.Repository, members []bo
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nThese merge requests are tested together and land in %s as one.\n\n", BatchMarker(batch), code(queue.Target))
 	b.WriteString("| merge request | author | pinned commit | approved by |\n|---|---|---|---|\n")
-	for _, op := range members {
-		fmt.Fprintf(&b, "| %s %s | %s | %s | %s |\n", links.mr(op.Number), inline(op.Title, titleLimit), author(op.Author),
+	for i, op := range members {
+		row := fmt.Sprintf("| %s %s | %s | %s | %s |\n", links.mr(op.Number), inline(op.Title, titleLimit), author(op.Author),
 			code(bot.ShortSHA(op.HeadSHA)), people(approvers[op.ID]))
+		if b.Len()+len(row) > bodyLimit {
+			fmt.Fprintf(&b, "| and %d more | | | |\n", len(members)-i)
+			break
+		}
+		b.WriteString(row)
 	}
 	b.WriteString("\nThe branch is built anew whenever a member leaves or the target moves: do not push to it. ")
 	b.WriteString("Closing this merge request ends the batch and parks the queue; its members wait again.\n")

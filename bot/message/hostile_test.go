@@ -1,7 +1,9 @@
 package message
 
 import (
+	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -136,4 +138,28 @@ func FuzzInlineNeverMentionsLinksOrBreaksOut(f *testing.F) {
 			t.Errorf("%q became %q", evil, text)
 		}
 	})
+}
+
+// A host refuses a description that is too long, and with it the batch: a big batch of long titles shows only the first members.
+func TestTheTextOfABigBatchFitsTheHost(t *testing.T) {
+	t.Parallel()
+	members, approvers := make([]bot.Operation, 1000), make(map[string][]string)
+	for i := range members {
+		members[i] = bot.Operation{
+			ID: strconv.Itoa(i), Number: i + 1, Title: strings.Repeat("<@", 500), HeadSHA: strings.Repeat("a", 40),
+			Author: bot.Actor{Login: strings.Repeat("a-", 100)},
+		}
+		approvers[members[i].ID] = []string{"ivy", "jo"}
+	}
+	text := BatchMR(bot.Batch{ID: 1}, bot.Queue{Target: "main"}, bot.Repository{}, members, approvers, nil)
+	if n := utf8.RuneCountInString(text.Body); n > 65_536 {
+		t.Errorf("the description has %d characters", n)
+	}
+	rows := strings.Count(text.Body, "\n| #")
+	if want := fmt.Sprintf("\n| and %d more |", 1000-rows); rows < 50 || !strings.Contains(text.Body, want) {
+		t.Errorf("it shows %d members and no %q", rows, want)
+	}
+	if !strings.HasPrefix(text.Body, BatchMarker(bot.Batch{ID: 1})) || !strings.HasSuffix(text.Body, "its members wait again.\n") {
+		t.Error("it lost its beginning or its end")
+	}
 }
