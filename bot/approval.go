@@ -43,14 +43,20 @@ type Approvals struct {
 	Decision HostDecision
 }
 
-// For returns the policy as it applies to one merge request: the head of a fork rides only with an approval of somebody with write
-// access, whatever the repository's settings leave out.
+// For returns the policy as it applies to one merge request. In a batch the head of a fork runs with the repository's own secrets, so it
+// rides only with an approval of somebody with write access, whatever the repository's settings leave out; one that changes what CI does, only
+// with a maintainer's.
 func (p ApprovalPolicy) For(mr MRSnapshot) ApprovalPolicy {
-	if mr.FromFork {
-		p.Count = max(p.Count, 1)
-		if !p.Minimum.AtLeast(PermissionWrite) {
-			p.Minimum = PermissionWrite
-		}
+	if !mr.FromFork {
+		return p
+	}
+	least := PermissionWrite
+	if mr.ChangesCI {
+		least = PermissionMaintain
+	}
+	p.Count = max(p.Count, 1)
+	if !p.Minimum.AtLeast(least) {
+		p.Minimum = least
 	}
 	return p
 }

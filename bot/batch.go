@@ -157,6 +157,9 @@ type WaitingSet struct {
 	Cohorts   []Cohort      // ordered by id: the oldest search first
 }
 
+// Empty reports whether nothing waits.
+func (w WaitingSet) Empty() bool { return w.Fresh == 0 && len(w.Cohorts) == 0 }
+
 // Cohort is a group of suspects that waits.
 type Cohort struct {
 	ID   int64
@@ -203,6 +206,20 @@ type BuildRecord struct {
 	Result  BuildResult
 	Timeout time.Duration // renews deadline_at
 	Moves   []MemberOutcome
+}
+
+// LandingObstacle says why batches cannot land in this way on a target with these rules, with the remedy, or "" if they can. A batch is made of
+// merge commits, each with a member's exact head as a parent: whatever squashes, rebases or tests it again lands something else.
+func LandingObstacle(landing Landing, rules TargetRules) string {
+	switch {
+	case rules.MergeQueue:
+		return "only the host's own merge queue may land on it, which builds and tests something else than the batch; take the branch out of the merge queue's rule"
+	case rules.LinearHistory:
+		return "it demands a linear history, and a batch is made of merge commits; remove that rule from the branch"
+	case rules.SquashOnly && landing != LandByPush:
+		return "merge commits are not allowed, so a batch could not land as it was tested; allow merge commits, or set landing: push in .batchbot.yml and let the bot push to the branch"
+	}
+	return ""
 }
 
 // MemberOutcome is what becomes of one member when it leaves its batch.

@@ -126,8 +126,19 @@ type Build interface {
 	Result() BuildResult
 	// Push sends the head to branch with a lease: it succeeds only if the branch is absent or stands at one of known heads.
 	Push(ctx context.Context, branch string, known []string) (PushOutcome, error)
+	// PushBase sends the base instead of the head, with the same lease. When the head was refused it tells whether the host refuses
+	// this branch or what is in it.
+	PushBase(ctx context.Context, branch string, known []string) (PushOutcome, error)
+	// Contribution tells what a member brings that the base does not have, to find out whom a refusal of the host is about.
+	Contribution(ctx context.Context, member BuildMember) (Contribution, error)
 	// Close drops what was not pushed. It may be called twice.
 	Close() error
+}
+
+// Contribution is what a member brings to its base.
+type Contribution struct {
+	Files   []string // paths it changes since its history left the base's
+	Commits []string
 }
 
 // PushResult classifies what a remote said to a push.

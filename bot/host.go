@@ -59,6 +59,7 @@ type MRSnapshot struct {
 	HeadSHA      string
 	SourceBranch string
 	FromFork     bool // also when the fork is gone
+	ChangesCI    bool // a fork's: it changes files that say what CI does (also when that cannot be told)
 	Target       string
 	MergeSHA     string // the commit that landed it, only when MRMerged
 	URL          string

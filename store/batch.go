@@ -157,9 +157,31 @@ func (s *Store) ParkQueue(ctx context.Context, queueID int64, reason string) err
 }
 
 func (t *tx) parkQueue(ctx context.Context, queueID int64, reason string) error {
-	_, err := t.exec(ctx, `UPDATE queue SET status = ?, reason = ?, version = version + 1, updated_at = {now} WHERE id = ? AND status = ?`,
+	n, err := t.exec(ctx, `UPDATE queue SET status = ?, reason = ?, version = version + 1, updated_at = {now} WHERE id = ? AND status = ?`,
 		bot.QueueParked, clip(reason, longText), queueID, bot.QueueOpen)
-	return err
+	if err != nil || n == 0 {
+		return err
+	}
+	return t.tellQueue(ctx, queueID)
+}
+
+// tellQueue says the queue's new state to those who wait in it or ride, the first few hundred of them.
+func (t *tx) tellQueue(ctx context.Context, queueID int64) error {
+	var errands []errand
+	err := t.each(ctx, `SELECT m.repository_id, m.id, m.number FROM merge_batch_request w
+		JOIN operation o ON o.operation_id = w.operation_id JOIN merge_request m ON m.id = o.merge_request_id
+		WHERE w.queue_id = ? ORDER BY w.batch_id, w.lane, w.created_at, w.id LIMIT ?`, []any{queueID, chunkSize},
+		func(scan scan) error {
+			var repositoryID, id int64
+			var number int
+			err := scan(&repositoryID, &id, &number)
+			errands = append(errands, stickyErrand(repositoryID, id, number))
+			return err
+		})
+	if err != nil {
+		return err
+	}
+	return t.arm(ctx, errands...)
 }
 
 // ObserveChecks notes the fingerprint of the checks seen on the batch head and returns for how long it has not changed. It is no state

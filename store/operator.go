@@ -46,6 +46,9 @@ func (s *Store) PauseQueue(ctx context.Context, queueID int64, by, reason string
 		if err != nil || !changed {
 			return err
 		}
+		if err := tx.tellQueue(ctx, queueID); err != nil {
+			return err
+		}
 		return tx.auditQueue(ctx, queueID, by, "pause queue", reason)
 	}, landed: looksAgain})
 	return changed, err
@@ -76,6 +79,9 @@ func (s *Store) ResumeQueue(ctx context.Context, queueID int64, by string) (chan
 				micros(queue.Settings.Timeout), batch.ID, bot.BatchRunning, batch.Version); err != nil {
 				return err
 			}
+		}
+		if err := tx.tellQueue(ctx, queueID); err != nil {
+			return err
 		}
 		return tx.auditQueue(ctx, queueID, by, "resume queue", queue.Reason)
 	}, landed: looksAgain})

@@ -91,7 +91,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		{"a branch without a queue", func(w *world) { w.changes(1, func(mr *bot.MRSnapshot) { mr.Target = "topic" }) }, ada, "/batch", bot.ReactionRefused, "`topic` has no queue. Branches with a queue: `main`"},
 		{"a branch its file leaves out", func(w *world) { w.host.files["main"] = "release next" }, ada, "/batch", bot.ReactionRefused, "`main` has no queue. Branches with a queue: `release`, `next`"},
 		{"a broken file", func(w *world) { w.host.files["main"] = "broken" }, ada, "/batch", bot.ReactionRefused, "line 1: unknown key broken"},
-		{"no merge commits", func(w *world) { w.host.mergeCommits = false }, ada, "/batch", bot.ReactionRefused, "Allow merge commits"},
+		{"no merge commits", func(w *world) { w.host.mergeCommits = false }, ada, "/batch", bot.ReactionRefused, "allow merge commits"},
 		{"a batch", func(w *world) {
 			w.changes(1, func(mr *bot.MRSnapshot) { mr.SourceBranch = "batchbot/7-0a1b2c3d/main" })
 		}, ada, "/batch", bot.ReactionConfused, "This is a batch"},

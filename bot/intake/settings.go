@@ -66,15 +66,13 @@ func (a *Applier) queue(ctx context.Context, repo bot.Repository, target string)
 		}
 		settings = of
 	}
-	if !exists && settings.Landing == bot.LandByMerge {
-		// A forced squash or rebase would land something else than what was tested: refused before anybody waits for it.
-		now, err := host.ReadRepository(ctx, repo)
-		if err != nil {
-			return foundQueue{}, fmt.Errorf("reading repository %s: %w", repo.Path, err)
-		}
-		if !now.MergeCommits {
-			return foundQueue{refusal: message.NoMergeCommits()}, nil
-		}
+	// A target on which a batch cannot land as it was tested is refused before anybody waits for it.
+	rules, err := host.ReadTargetRules(ctx, repo, target)
+	if err != nil {
+		return foundQueue{}, fmt.Errorf("reading the rules of %s of %s: %w", target, repo.Path, err)
+	}
+	if obstacle := bot.LandingObstacle(settings.Landing, rules); obstacle != "" {
+		return foundQueue{refusal: message.Unsuitable(target, obstacle)}, nil
 	}
 	queue, err := a.Records.UpsertQueue(ctx, repo.ID, settings, blob)
 	if err != nil {

@@ -275,6 +275,14 @@ func (h *fakeHost) ReadRepository(_ context.Context, repo bot.Repository) (r bot
 	return r, err
 }
 
+func (h *fakeHost) ReadTargetRules(context.Context, bot.Repository, string) (rules bot.TargetRules, err error) {
+	err = h.steps.do("ReadTargetRules", func() error {
+		rules.SquashOnly = !h.mergeCommits
+		return nil
+	})
+	return rules, err
+}
+
 func (h *fakeHost) ListRepositories(context.Context) ([]bot.RepositoryRef, error) {
 	return h.refs, h.steps.do("ListRepositories", nil)
 }

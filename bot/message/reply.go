@@ -72,10 +72,9 @@ func KeptSettings(target, problem string) string {
 	return "Note: the file `.batchbot.yml` on " + code(target) + " cannot be used, so the queue keeps its last good settings: " + sentence(detail(problem)) + "\n"
 }
 
-// NoMergeCommits refuses a repository that does not allow merge commits.
-func NoMergeCommits() string {
-	return "This repository does not allow merge commits, so a batch could not land as it was tested. " +
-		"Allow merge commits in the repository's settings, or set `landing: push` in the file `.batchbot.yml`, and comment `/batch` again.\n"
+// Unsuitable refuses a target on which no batch can land as it was tested; obstacle is bot.LandingObstacle's.
+func Unsuitable(target, obstacle string) string {
+	return fmt.Sprintf("Batches cannot land on %s: %s Then comment `/batch` again.\n", code(target), sentence(detail(obstacle)))
 }
 
 // Superseded answers a command that came after a later one of the same merge request was carried out.

@@ -16,6 +16,12 @@ import (
 // nothing is written and the next tick looks again.
 func (d *Driver) act(ctx context.Context, t tick, a action) (Result, error) {
 	switch a.verb {
+	case park:
+		if err := d.Store.ParkQueue(ctx, t.queue.ID, a.why); err != nil {
+			return Result{}, fmt.Errorf("parking queue %d: %w", t.queue.ID, err)
+		}
+		d.NudgeOutbox()
+		return Result{Did: "parked: " + a.why}, nil
 	case claim:
 		return d.claim(ctx, t, a)
 	case build:
@@ -34,7 +40,7 @@ func (d *Driver) act(ctx context.Context, t tick, a action) (Result, error) {
 		}
 		return d.act(ctx, t, decide(t.view))
 	case evict:
-		return d.evict(ctx, t)
+		return d.evictAll(ctx, t, t.moves)
 	case rebuild:
 		change := bot.BatchChange{Phase: bot.PhaseClaimed, Refusals: t.batch.Refusals}
 		if a.resumed {
@@ -200,6 +206,16 @@ func (d *Driver) push(ctx context.Context, t tick, built bot.Build, did string) 
 	}
 	branch := t.batch.Branch(t.queue.Target)
 	outcome, err := built.Push(ctx, branch, heads)
+	if err == nil && outcome.Result == bot.PushForeign && outcome.Found != "" {
+		// A branch that stands at a commit of the target holds nobody's work: a crash may have left it there while a refusal was looked into.
+		found, lookErr := d.inspect(ctx, t, bot.InspectSpec{Target: t.queue.Target, Heads: []string{outcome.Found}})
+		if lookErr != nil {
+			return Result{}, lookErr
+		}
+		if found.Contained[outcome.Found] {
+			outcome, err = built.Push(ctx, branch, append(heads, outcome.Found))
+		}
+	}
 	if errors.Is(err, bot.ErrForbidden) {
 		why := "the host forbids the bot to push its batch branch; give the app write access to contents, then resume the queue"
 		return d.act(ctx, t, action{verb: fail, code: bot.CodePushRefused, why: why})
@@ -212,8 +228,7 @@ func (d *Driver) push(ctx context.Context, t tick, built bot.Build, did string) 
 		why := "the branch " + branch + " stands at " + bot.ShortSHA(outcome.Found) + ", which the bot did not put there; delete the branch or close its MR"
 		return d.act(ctx, t, action{verb: block, code: bot.CodeForeignPush, why: why})
 	case bot.PushRefused:
-		why := "the host refused the push of the batch branch: " + outcome.Message
-		return d.act(ctx, t, action{verb: fail, code: bot.CodePushRefused, why: why})
+		return d.pushRefused(ctx, t, built, heads, outcome.Message)
 	}
 	return Result{Did: did, Again: true}, nil
 }
@@ -250,19 +265,6 @@ func (d *Driver) open(ctx context.Context, t tick) (Result, error) {
 	return d.change(ctx, t, fmt.Sprintf("%s !%d", did, mr.Number), bot.BatchChange{
 		Phase: bot.PhaseOpened, MRNumber: mr.Number, Refusals: t.batch.Refusals,
 	}, true)
-}
-
-func (d *Driver) evict(ctx context.Context, t tick) (Result, error) {
-	move := t.moves[0]
-	result, err := d.Store.Move(ctx, move)
-	if err != nil {
-		return Result{}, fmt.Errorf("evicting %s from batch %d: %w", move.OperationID, t.batch.ID, err)
-	}
-	if result != bot.MoveDone {
-		return stale, nil
-	}
-	d.NudgeOutbox()
-	return Result{Did: "evicted a member: " + string(move.Reason), Again: true}, nil
 }
 
 // land makes the landing call. LANDING stands in the row; whatever happens from here on, the next look at the host and the

@@ -14,13 +14,14 @@ type verb int
 
 const (
 	rest         verb = iota + 1
+	park              // the queue starts nothing more until somebody resumes it
 	claim             // start a batch
 	build             // build, record, push
 	push              // build the recorded build again and push it
 	open              // find or open the batch MR
 	note              // write code and message, wait on
 	lookAgain         // read the members before landing
-	evict             // perform the first of the view's moves
+	evict             // perform the view's moves
 	rebuild           // back to CLAIMED
 	enterLanding      // write LANDING
 	land              // the landing call
@@ -89,6 +90,9 @@ func decide(v view) action {
 func decideFree(v view) action {
 	if v.queue.State != bot.QueueOpen {
 		return action{verb: rest, why: "the queue is " + strings.ToLower(v.queue.State.String())}
+	}
+	if v.obstacle != "" {
+		return action{verb: park, why: "batches cannot land on the target: " + v.obstacle + ", then resume the queue"}
 	}
 	choice := plan.Next(v.queue.Settings, v.waiting)
 	if !choice.Claim {

@@ -15,6 +15,8 @@ type view struct {
 	queue   bot.Queue
 	waiting bot.WaitingSet // slot free
 
+	obstacle string // slot free and something waits: why no batch can land on the target
+
 	active  bool
 	batch   bot.Batch
 	members []bot.Operation
@@ -60,6 +62,15 @@ func (d *Driver) look(ctx context.Context, queueID int64) (t tick, err error) {
 		if err != nil {
 			return t, fmt.Errorf("reading what waits in queue %d: %w", queueID, err)
 		}
+		if t.queue.State != bot.QueueOpen || t.waiting.Empty() {
+			return t, nil
+		}
+		// Rules change while requests wait: a batch that could not land is not begun.
+		rules, err := t.host.ReadTargetRules(ctx, t.repo, t.queue.Target)
+		if err != nil {
+			return t, fmt.Errorf("reading the rules of %s of %s: %w", t.queue.Target, t.repo.Path, err)
+		}
+		t.obstacle = bot.LandingObstacle(t.queue.Settings.Landing, rules)
 		return t, nil
 	}
 	switch {

@@ -96,13 +96,45 @@ func (b *build) Close() error {
 
 // Push implements bot.Build.
 func (b *build) Push(ctx context.Context, branch string, known []string) (bot.PushOutcome, error) {
+	return b.push(ctx, branch, b.result.HeadSHA, known)
+}
+
+// PushBase implements bot.Build.
+func (b *build) PushBase(ctx context.Context, branch string, known []string) (bot.PushOutcome, error) {
+	return b.push(ctx, branch, b.result.BaseSHA, known)
+}
+
+// Contribution implements bot.Build.
+func (b *build) Contribution(ctx context.Context, member bot.BuildMember) (bot.Contribution, error) {
+	fail := func(err error) (bot.Contribution, error) {
+		return bot.Contribution{}, fmt.Errorf("telling what %s brings: %w", member.HeadSHA, err)
+	}
+	if err := checkObjectID("the head", member.HeadSHA); err != nil {
+		return fail(err)
+	}
+	news, err := b.mirror.newcomers(ctx, b.result.BaseSHA, []string{member.HeadSHA})
+	if err != nil {
+		return fail(err)
+	}
+	commits, _ := news.of(member.HeadSHA)
+	got, err := b.mirror.local(ctx, call{
+		args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", "--merge-base", b.result.BaseSHA, member.HeadSHA},
+	})
+	if err != nil {
+		return fail(err)
+	}
+	files := strings.FieldsFunc(string(got.stdout), func(r rune) bool { return r == 0 })
+	return bot.Contribution{Files: files, Commits: commits}, nil
+}
+
+func (b *build) push(ctx context.Context, branch, to string, known []string) (bot.PushOutcome, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.quarantine == nil {
 		return bot.PushOutcome{}, fmt.Errorf("pushing %s: the build is closed", branch)
 	}
 	return b.mirror.moveBranch(ctx, b.remote, branch, change{
-		to:    b.result.HeadSHA,
+		to:    to,
 		from:  append([]string{""}, known...),
 		lease: true,
 		env:   b.quarantine.env(b.mirror),

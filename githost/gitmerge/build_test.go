@@ -378,3 +378,35 @@ func TestCloseRemovesTheQuarantine(t *testing.T) {
 		}
 	}
 }
+
+// What a member brings, told file by file and commit by commit, names without quoting; and the base alone tells whether the host takes the
+// branch at all.
+func TestAMembersContribution(t *testing.T) {
+	t.Parallel()
+	o, i := newOrigin(t), newInstance(t)
+	root := o.commit("refs/heads/main", files{"kept": "1\n", "shared": "1\n"})
+	tip := o.commit("refs/heads/main", files{"elsewhere": "1\n"}, root)
+	first := o.commit("refs/heads/topic", files{"shared": "2\n", "späces": "x\n"}, root)
+	member := o.pull(7, files{"dir/deeper": "x\n"}, first)
+	b := i.build(o, spec(member))
+
+	got, err := b.Contribution(t.Context(), member)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got.Files)
+	slices.Sort(got.Commits)
+	commits := []string{first, member.HeadSHA}
+	slices.Sort(commits)
+	if want := []string{"dir/deeper", "shared", "späces"}; !slices.Equal(got.Files, want) || !slices.Equal(got.Commits, commits) {
+		t.Errorf("contribution %q of %q, want %q of %q", got.Files, got.Commits, want, commits)
+	}
+	outcome, err := b.PushBase(t.Context(), "batchbot/7", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantPush(t, outcome, bot.PushDone)
+	if at := o.at("batchbot/7"); at != tip {
+		t.Errorf("the branch stands at %s, want the base %s", at, tip)
+	}
+}

@@ -32,6 +32,8 @@ var claimTests = tests{
 	"held open keeps no admission waiting (I3)":                claimHeldOpen,
 	"does not wait for an admission held open":                 claimBesideAdmission,
 	"takes thousands in statements that grow with chunks only": claimThousands,
+	"leaves alone what somebody took in between (I2)":          claimTaken,
+	"drops a stale callback on a binding and counts it":        claimStaleBinding,
 	"and settlement write by primary key":                      claimPinned,
 	"is found again after a lost commit":                       claimAmbiguous,
 	"needs a limit and a token":                                claimRefuses,
@@ -233,6 +235,60 @@ func claimPreempted(t *testing.T, db Database) {
 	db.Intercept(w.store, vanish(1))
 	if got := numbers(w.claim(w.queue, 10).Members); !slices.Equal(got, []int{6}) {
 		t.Errorf("claimed %v, want what is left after one more vanished", got)
+	}
+}
+
+// Between the claim's read and its write another batch takes a request: it must stay there.
+func claimTaken(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.admit(w.queue, 1, 2)
+	take := `UPDATE merge_batch_request SET batch_id = 999 WHERE operation_id = '` + operationID(1) + `'`
+	if !db.severalWriters() {
+		w.execute(take)
+		if got := numbers(w.claim(w.queue, 10).Members); !slices.Equal(got, []int{2}) {
+			t.Errorf("claimed %v", got)
+		}
+		return
+	}
+	var once sync.Once
+	db.Intercept(w.store, func(statement string, _ []any) error {
+		if strings.HasPrefix(statement, "UPDATE merge_batch_request") {
+			once.Do(func() { w.execute(take) })
+		}
+		return nil
+	})
+	if got := numbers(w.claim(w.queue, 10).Members); !slices.Equal(got, []int{2}) {
+		t.Errorf("claimed %v, want what nobody took", got)
+	}
+	if batch := value[int](w, `SELECT batch_id FROM merge_batch_request WHERE operation_id = ?`, operationID(1)); batch != 999 {
+		t.Errorf("the request was taken from its batch into %d", batch)
+	}
+}
+
+func claimStaleBinding(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.admit(w.queue, 1)
+	rebind := `UPDATE binding SET operation_id = 'somebody else'`
+	if db.severalWriters() {
+		var once sync.Once
+		db.Intercept(w.store, func(statement string, _ []any) error {
+			if strings.HasPrefix(statement, "UPDATE binding") {
+				once.Do(func() { w.execute(rebind) })
+			}
+			return nil
+		})
+	} else {
+		w.execute(rebind)
+	}
+	result, err := w.store.Claim(t.Context(), claimSpec(w.queue, 1))
+	if err != nil || result.Outcome != bot.ClaimPreempted {
+		t.Errorf("%s, %v", result.Outcome, err)
+	}
+	if n := w.store.Stats().StaleCallbacks; n == 0 {
+		t.Error("the stale callback was not counted")
+	}
+	if status := value[int](w, `SELECT status FROM binding`); status != int(bot.OperationWaiting) {
+		t.Errorf("the binding of another operation was set to %d", status)
 	}
 }
 

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchbot/batchbot/store"
-
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/store"
 )
 
 var purgeTests = tests{
