@@ -28,7 +28,7 @@ func TestAppFindsItsInstallationAndWorksByItsTokens(t *testing.T) {
 	t.Parallel()
 	key, pemBytes := newKey(t)
 	h := newHost(t, func(o *fakehost.Options) { o.AppID, o.AppPublicKey = 77, &key.PublicKey })
-	app := get(ghinstallation.NewAppsTransport(h.RoundTripper(), 77, pemBytes))(t)
+	app := get(ghinstallation.NewAppsTransport(wire(t, h), 77, pemBytes))(t)
 	app.BaseURL = "http://fakehost.test/api/v3"
 	client := get(github.NewClient(&http.Client{Transport: app}).WithEnterpriseURLs("http://fakehost.test", "http://fakehost.test"))(t)
 
@@ -45,7 +45,7 @@ func TestAppFindsItsInstallationAndWorksByItsTokens(t *testing.T) {
 	}
 
 	// ghinstallation posts the body null.
-	tr := get(ghinstallation.New(h.RoundTripper(), 77, in.GetID(), pemBytes))(t)
+	tr := get(ghinstallation.New(wire(t, h), 77, in.GetID(), pemBytes))(t)
 	tr.BaseURL = app.BaseURL
 	bot := github.NewClient(&http.Client{Transport: tr})
 	repos := answer(bot.Apps.ListRepos(ctx, nil))(t)
@@ -60,18 +60,18 @@ func TestAppFindsItsInstallationAndWorksByItsTokens(t *testing.T) {
 
 	narrow := answer(client.Apps.CreateInstallationToken(ctx, in.GetID(), &github.InstallationTokenOptions{RepositoryIDs: []int64{repos.Repositories[0].GetID()}}))(t)
 	must(t, h.AddRepository(fakehost.NewRepository{Owner: "acme", Name: "second"}))
-	if seen := answer(as(h, narrow.GetToken()).Apps.ListRepos(ctx, nil))(t); seen.GetTotalCount() != 1 {
+	if seen := answer(as(t, h, narrow.GetToken()).Apps.ListRepos(ctx, nil))(t); seen.GetTotalCount() != 1 {
 		t.Errorf("a narrowed token sees %v", seen)
 	}
-	_, _, err := as(h, narrow.GetToken()).Git.GetRef(ctx, "acme", "second", "heads/main")
+	_, _, err := as(t, h, narrow.GetToken()).Git.GetRef(ctx, "acme", "second", "heads/main")
 	must(t, err) // public
-	_, err = as(h, narrow.GetToken()).Git.DeleteRef(ctx, "acme", "second", "heads/main")
+	_, err = as(t, h, narrow.GetToken()).Git.DeleteRef(ctx, "acme", "second", "heads/main")
 	refused(t, err, 403)
 
 	must(t, h.Suspend("acme", true))
-	_, _, err = as(h, narrow.GetToken()).Apps.ListRepos(ctx, nil)
+	_, _, err = as(t, h, narrow.GetToken()).Apps.ListRepos(ctx, nil)
 	refused(t, err, 401)
-	fresh := get(ghinstallation.New(h.RoundTripper(), 77, in.GetID(), pemBytes))(t)
+	fresh := get(ghinstallation.New(wire(t, h), 77, in.GetID(), pemBytes))(t)
 	fresh.BaseURL = app.BaseURL
 	_, err = fresh.Token(ctx)
 	var he *ghinstallation.HTTPError
@@ -86,15 +86,15 @@ func TestAppIsNotBelievedWithoutItsKey(t *testing.T) {
 	_, other := newKey(t)
 	h := newHost(t, func(o *fakehost.Options) { o.AppID, o.AppPublicKey = 77, &key.PublicKey })
 	for name, id := range map[string]int64{"another key": 77, "another App": 78} {
-		tr := get(ghinstallation.NewAppsTransport(h.RoundTripper(), id, other))(t)
+		tr := get(ghinstallation.NewAppsTransport(wire(t, h), id, other))(t)
 		_, _, err := github.NewClient(&http.Client{Transport: tr}).Apps.Get(ctx, "")
 		if err == nil || !strings.Contains(err.Error(), "401") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, _, err := as(h, "ada-token").Apps.Get(ctx, "")
+	_, _, err := as(t, h, "ada-token").Apps.Get(ctx, "")
 	refused(t, err, 401)
-	_, _, err = as(h, "ghs_unknown").Repositories.Get(ctx, "acme", "app")
+	_, _, err = as(t, h, "ghs_unknown").Repositories.Get(ctx, "acme", "app")
 	refused(t, err, 401)
 }
 
@@ -114,7 +114,7 @@ func TestAppListsAndRepeatsDeliveries(t *testing.T) {
 	t.Parallel()
 	key, pemBytes := newKey(t)
 	h := newHost(t, func(o *fakehost.Options) { o.AppPublicKey = &key.PublicKey })
-	client := github.NewClient(&http.Client{Transport: get(ghinstallation.NewAppsTransport(h.RoundTripper(), 1, pemBytes))(t)})
+	client := github.NewClient(&http.Client{Transport: get(ghinstallation.NewAppsTransport(wire(t, h), 1, pemBytes))(t)})
 	in := newInbox(t, h)
 	must(t, h.DeliverPending(ctx))
 	all := answer(client.Apps.ListHookDeliveries(ctx, nil))(t)

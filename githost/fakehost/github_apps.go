@@ -117,7 +117,7 @@ func listInstallationRepos(c *call) (int, any, error) {
 	all := slices.DeleteFunc(c.h.covered(c.who.inst.installation), func(r *repository) bool { return !c.h.covers(c.who.inst, r) })
 	return http.StatusOK, object{
 		"total_count": len(all), "repository_selection": "selected",
-		"repositories": list(page(c, all), func(r *repository) object { return c.gh.fullRepo(r, c.who) }),
+		"repositories": list(page(c, all), func(r *repository) object { return c.gh.listedRepo(r, c.who) }),
 	}, nil
 }
 
@@ -187,7 +187,7 @@ func getRateLimit(c *call) (int, any, error) {
 	if r := c.h.rates[c.req.Header.Get("Authorization")]; r != nil {
 		used, reset = r.used, r.reset
 	}
-	o := object{"limit": rateLimit, "used": used, "remaining": max(0, rateLimit-used), "reset": reset.Unix(), "resource": "core"}
+	o := object{"limit": rateLimit, "used": used, "remaining": max(0, rateLimit-used), "reset": reset.Unix()}
 	return http.StatusOK, object{"resources": object{"core": o, "search": o, "graphql": o}, "rate": o}, nil
 }
 

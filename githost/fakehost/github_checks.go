@@ -123,10 +123,17 @@ func combinedStatus(c *call, sha string) (int, any, error) {
 		}
 	}
 	return http.StatusOK, object{
-		"state": state, "sha": sha, "total_count": len(latest), "statuses": list(page(c, latest), func(s *status) object { return c.gh.status(c.repo, s) }),
+		"state": state, "sha": sha, "total_count": len(latest), "statuses": list(page(c, latest), c.combinedPart),
 		"repository": c.gh.repo(c.repo), "commit_url": c.gh.api("/repos/%s/commits/%s", c.repo.fullName(), sha),
 		"url": c.gh.api("/repos/%s/commits/%s/status", c.repo.fullName(), sha),
 	}, nil
+}
+
+// combinedPart is a status inside of a combined one, which does not say who wrote it.
+func (c *call) combinedPart(s *status) object {
+	o := c.gh.status(c.repo, s)
+	delete(o, "creator")
+	return o
 }
 
 func listStatuses(c *call, sha string) (int, any, error) {

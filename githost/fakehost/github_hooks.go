@@ -33,16 +33,16 @@ func (g *github) specific(e event) (string, object) {
 		v["updated_at"] = moment(e.mr.Updated)
 		return "pull_request_review", object{"review": v, "pull_request": g.shortPull(e.repo, e.mr)}
 	case onComment:
-		o := object{"issue": g.issue(e.repo, e.thread), "comment": g.comment(e.repo, e.comment)}
+		o := object{"issue": g.hookIssue(e.repo, e.thread), "comment": g.comment(e.repo, e.comment)}
 		if e.action == "edited" {
 			o["changes"] = object{"body": object{"from": e.from}}
 		}
 		return "issue_comment", o
 	case onIssue:
-		return "issues", object{"issue": g.issue(e.repo, e.thread)}
+		return "issues", object{"issue": g.hookIssue(e.repo, e.thread)}
 	case onCheck:
 		c := g.check(e.repo, e.check)
-		c["check_suite"] = g.suite(e.repo, e.check.Suite)
+		c["check_suite"] = g.suiteOfRun(e.repo, e.check.Suite)
 		return "check_run", object{"check_run": c}
 	case onSuite:
 		return "check_suite", object{"check_suite": g.suite(e.repo, e.suite)}
@@ -64,6 +64,22 @@ func (g *github) specific(e event) (string, object) {
 	default:
 		return "ping", g.pingPayload()
 	}
+}
+
+// hookIssue is an issue as webhooks carry it: they do not say who closed it.
+func (g *github) hookIssue(r *repository, t *thread) object {
+	o := g.issue(r, t)
+	delete(o, "closed_by")
+	return o
+}
+
+// suiteOfRun is a check suite as the webhook of one of its runs carries it.
+func (g *github) suiteOfRun(r *repository, s *suite) object {
+	o := g.suite(r, s)
+	for _, key := range []string{"head_commit", "rerequestable", "runs_rerequestable", "latest_check_runs_count", "check_runs_url"} {
+		delete(o, key)
+	}
+	return o
 }
 
 func (g *github) installedRepo(r *repository) object {

@@ -101,7 +101,7 @@ func (g *github) repo(r *repository) object {
 		"svn_url": web, "mirror_url": nil, "homepage": nil, "language": nil, "license": nil, "topics": []string{},
 		"created_at": moment(r.Created), "updated_at": moment(r.Updated), "pushed_at": moment(r.Updated),
 		"size": 1, "default_branch": r.DefaultBranch, "archived": r.Archived, "disabled": false, "is_template": false,
-		"has_issues": true, "has_projects": true, "has_downloads": true, "has_wiki": true, "has_pages": false, "has_discussions": false, "has_pull_requests": true,
+		"has_issues": true, "has_projects": true, "has_downloads": true, "has_wiki": true, "has_pages": false, "has_discussions": false,
 		"allow_forking": true, "web_commit_signoff_required": false,
 		"forks_count": 0, "stargazers_count": 0, "watchers_count": 0, "open_issues_count": open,
 		"forks": 0, "open_issues": open, "watchers": 0,
@@ -121,6 +121,14 @@ func (g *github) fullRepo(r *repository, caller principal) object {
 	o["delete_branch_on_merge"], o["allow_auto_merge"], o["allow_update_branch"] = r.DeleteOnMerge, false, false
 	o["network_count"], o["subscribers_count"] = 0, 0
 	o["merge_commit_title"], o["merge_commit_message"] = "MERGE_MESSAGE", "PR_TITLE"
+	return o
+}
+
+// listedRepo is the form of an installation's list.
+func (g *github) listedRepo(r *repository, caller principal) object {
+	o := g.fullRepo(r, caller)
+	delete(o, "network_count")
+	delete(o, "subscribers_count")
 	return o
 }
 
@@ -358,7 +366,7 @@ func (g *github) suite(r *repository, s *suite) object {
 		"latest_check_runs_count": len(s.latest()), "check_runs_url": api + "/check-runs",
 	}
 	if c, err := g.h.commitAt(r, s.SHA); err == nil {
-		o["head_commit"] = g.pushCommit(r, c)
+		o["head_commit"] = g.suiteCommit(c)
 	}
 	return o
 }
@@ -424,7 +432,15 @@ func (g *github) gitCommit(r *repository, c *commit) object {
 	}
 }
 
-// pushCommit is a commit as push and check_suite webhooks carry it.
+// suiteCommit is a commit as check suites carry it.
+func (g *github) suiteCommit(c *commit) object {
+	person := func(i ident) object { return object{"name": i.Name, "email": i.Email} }
+	return object{
+		"id": c.SHA, "tree_id": c.Tree, "message": c.Message, "timestamp": moment(c.Committer.When), "author": person(c.Author), "committer": person(c.Committer),
+	}
+}
+
+// pushCommit is a commit as push webhooks carry it.
 func (g *github) pushCommit(r *repository, c *commit) object {
 	person := func(i ident) object {
 		o := object{"name": i.Name, "email": i.Email, "date": moment(i.When)}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/batchbot/batchbot/githost/fakehost"
+	"github.com/batchbot/batchbot/githost/hosttest/contract"
 )
 
 const repo = "acme/app"
@@ -24,7 +25,12 @@ func newHost(t *testing.T, edit ...func(*fakehost.Options)) *fakehost.Host {
 	}
 	h, err := fakehost.New(opt)
 	must(t, err)
-	t.Cleanup(h.Close)
+	t.Cleanup(func() {
+		h.Close()
+		for _, d := range h.Deliveries() {
+			contract.Webhook(t, d.Event, d.Payload)
+		}
+	})
 	h.AddUser("dan")
 	must(t, h.AddRepository(fakehost.NewRepository{
 		Owner: "acme", Name: "app",
@@ -49,15 +55,20 @@ func get[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
+// wire is the way to a host without sockets, checked against what GitHub publishes.
+func wire(t *testing.T, h *fakehost.Host) http.RoundTripper {
+	return contract.Transport(t, h.RoundTripper())
+}
+
 // as is a client with a user's token, without sockets.
-func as(h *fakehost.Host, token string) *github.Client {
-	return github.NewClient(&http.Client{Transport: h.RoundTripper()}).WithAuthToken(token)
+func as(t *testing.T, h *fakehost.Host, token string) *github.Client {
+	return github.NewClient(&http.Client{Transport: wire(t, h)}).WithAuthToken(token)
 }
 
 // asBot is a client with an installation token.
 func asBot(t *testing.T, h *fakehost.Host) *github.Client {
 	t.Helper()
-	return as(h, get(h.InstallationToken(repo))(t))
+	return as(t, h, get(h.InstallationToken(repo))(t))
 }
 
 func openMR(t *testing.T, h *fakehost.Host, author, branch, path string) int {
@@ -151,7 +162,7 @@ func TestWorldStaysWholeUnderConcurrency(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			bob := as(h, "bob-token")
+			bob := as(t, h, "bob-token")
 			if _, _, err := bob.Issues.CreateComment(ctx, "acme", "app", n, &github.IssueComment{Body: github.String("/batch")}); err != nil {
 				t.Error(err)
 			}

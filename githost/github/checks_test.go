@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/githost/hosttest/contract"
 )
 
 const (
@@ -39,7 +40,8 @@ func TestFinding05RulesOfUnknownTypesHideNoCheck(t *testing.T) {
 	s := quiet().on(runs, 200, noRuns).on(combined, 200, noStatus).on(rules, 200, `[
 		{"type":"merge_queue","parameters":{"check_response_timeout_minutes":5}},
 		{"type":"copilot_code_review","parameters":{}}, {"type":"something_new","parameters":[1]}, {"type":"required_linear_history"},
-		{"type":"required_status_checks","parameters":{"required_status_checks":[{"context":"build","integration_id":15368},{"context":"lint"}]}}]`)
+		{"type":"required_status_checks","parameters":{"required_status_checks":[{"context":"build","integration_id":15368},{"context":"lint"}]}}]`,
+		contract.Broken, "rules of tomorrow")
 	want := []bot.RequiredCheck{{Name: "build", Source: "15368"}, {Name: "lint"}}
 	if got := report(t, s).Required; !slices.Equal(got, want) {
 		t.Errorf("required %v, want %v", got, want)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/githost/github"
+	"github.com/batchbot/batchbot/githost/hosttest/contract"
 )
 
 var update = flag.Bool("update", false, "write what payloads are read as to testdata/webhooks")
@@ -70,6 +71,11 @@ func describe(events []bot.Event, why string, err error) string {
 	return b.String()
 }
 
+// undescribed payloads are not as GitHub describes them, and why there are such.
+var undescribed = map[string]string{
+	"check_run.completed-odd-time": "a time in a form GitHub does not describe must not cost the event",
+}
+
 func TestPayloadsAreReadAsRecorded(t *testing.T) {
 	t.Parallel()
 	h := standalone(t)
@@ -87,6 +93,12 @@ func TestPayloadsAreReadAsRecorded(t *testing.T) {
 			}
 			event, _, _ := strings.Cut(name, ".")
 			got := describe(h.Parse(event, payload))
+			// The files hold what is read of a payload; nothing else in it changes that.
+			if undescribed[name] == "" {
+				if full := describe(h.Parse(event, contract.Excerpt(t, event, payload))); full != got {
+					t.Errorf("with all that GitHub sends read as\n%s\nwithout as\n%s", full, got)
+				}
+			}
 			golden := strings.TrimSuffix(file, ".json") + ".golden"
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {

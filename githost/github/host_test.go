@@ -15,6 +15,7 @@ import (
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/githost/github"
 	"github.com/batchbot/batchbot/githost/hosttest"
+	"github.com/batchbot/batchbot/githost/hosttest/contract"
 )
 
 func TestFinding08InstallationsAreServedAtTheSameTime(t *testing.T) {
@@ -332,9 +333,9 @@ func TestNoErrorShowsASecret(t *testing.T) {
 	for _, f := range []func(*http.Request) *http.Response{
 		func(*http.Request) *http.Response { return nil },
 		func(*http.Request) *http.Response { return reply(401, `{"message":"Bad credentials"}`) },
-		func(*http.Request) *http.Response { return reply(500, "") },
+		func(*http.Request) *http.Response { return reply(500, "{}") },
 		func(*http.Request) *http.Response { return reply(302, "", "Location", "https://evil.example/") },
-		func(*http.Request) *http.Response { return reply(200, "{") },
+		func(*http.Request) *http.Response { return reply(200, "{", contract.Broken, "cut off") },
 	} {
 		for _, make := range []func(*testing.T, *script) *github.Host{adapter, appAdapter} {
 			_, err := make(t, (&script{}).tokens(5).call("GET "+pull7, f)).ReadMR(t.Context(), scripted, 7)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/githost/github"
+	"github.com/batchbot/batchbot/githost/hosttest/contract"
 )
 
 // nobody is a host that cannot be reached.
@@ -96,7 +97,7 @@ func (s *script) tokens(installation int) *script {
 func adapter(t *testing.T, s *script) *github.Host {
 	t.Helper()
 	h, err := github.New(github.Config{
-		Name: "hub", APIURL: "https://ghe.example", Token: "ghp_secret", WebhookSecrets: []bot.Secret{secret}, HTTPTransport: s,
+		Name: "hub", APIURL: "https://ghe.example", Token: "ghp_secret", WebhookSecrets: []bot.Secret{secret}, HTTPTransport: contract.Scripted(t, s),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +110,7 @@ func appAdapter(t *testing.T, s *script) *github.Host {
 	t.Helper()
 	_, pem := appKey()
 	h, err := github.New(github.Config{
-		Name: "hub", APIURL: "https://ghe.example", AppID: 1, PrivateKey: pem, WebhookSecrets: []bot.Secret{secret}, HTTPTransport: s,
+		Name: "hub", APIURL: "https://ghe.example", AppID: 1, PrivateKey: pem, WebhookSecrets: []bot.Secret{secret}, HTTPTransport: contract.Scripted(t, s),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +125,22 @@ const (
 	other = "9049f1265b7d61be4a8904a9a27120d2064dab3b"
 	pull7 = "/repos/acme/app/pulls/7"
 )
+
+// pulls is the JSON of a list of pull request 7 alone, which is a shorter form.
+func pulls(changes map[string]any) string {
+	var pr map[string]any
+	if err := json.Unmarshal([]byte(pull(changes)), &pr); err != nil {
+		panic(err)
+	}
+	for _, key := range []string{"merged", "mergeable", "mergeable_state"} {
+		delete(pr, key)
+	}
+	b, err := json.Marshal([]any{pr})
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
 
 // pull is the JSON of pull request 7 with changes to its top level.
 func pull(changes map[string]any) string {

@@ -22,6 +22,7 @@ import (
 	"github.com/batchbot/batchbot/githost/fakehost"
 	"github.com/batchbot/batchbot/githost/github"
 	"github.com/batchbot/batchbot/githost/hosttest"
+	"github.com/batchbot/batchbot/githost/hosttest/contract"
 )
 
 const (
@@ -61,7 +62,12 @@ func newWorldAs(t *testing.T, edit func(*github.Config)) *world {
 	})
 	w := &world{t: t, fake: fake}
 	w.must(err)
-	t.Cleanup(fake.Close)
+	t.Cleanup(func() {
+		fake.Close()
+		for _, d := range fake.Deliveries() {
+			contract.Webhook(t, d.Event, d.Payload)
+		}
+	})
 	fake.AddUser("dan")
 	w.must(fake.AddRepository(fakehost.NewRepository{
 		Owner: "acme", Name: "app",
@@ -69,7 +75,7 @@ func newWorldAs(t *testing.T, edit func(*github.Config)) *world {
 	}))
 	config := github.Config{
 		Name: "hub", APIURL: "http://fakehost.test", GitURL: dir, AppID: 1, PrivateKey: pem,
-		WebhookSecrets: []bot.Secret{secret}, HTTPTransport: fake.RoundTripper(),
+		WebhookSecrets: []bot.Secret{secret}, HTTPTransport: contract.Transport(t, fake.RoundTripper()),
 	}
 	edit(&config)
 	w.host, err = github.New(config)
