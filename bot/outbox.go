@@ -44,6 +44,7 @@ type ErrandPayload struct {
 // Answer is what the bot says to a command that changes no state: help, status, a refusal.
 type Answer struct {
 	Command    CommandRef
+	TakesTurn  bool // the command would have changed a state: an earlier one that arrives later changes nothing any more
 	Repository Repository
 	Number     int
 	Comment    Comment  // to react to

@@ -265,7 +265,8 @@ func (s *Store) ChangeBatch(ctx context.Context, guard bot.BatchGuard, change bo
 		if batch.Status == before.Status && batch.Code == before.Code && batch.Message == before.Message && batch.MRNumber == before.MRNumber {
 			return nil
 		}
-		return tx.tellMembers(ctx, batch, batch.Status != before.Status)
+		// What a batch waits for is said on its MR, where people look for it.
+		return tx.tellMembers(ctx, batch, batch.Status != before.Status || batch.Code != before.Code || batch.Message != before.Message)
 	}, landed: func(ctx context.Context) (bool, error) {
 		now, found, err := readBatch(ctx, s, `b.id = ?`, guard.BatchID)
 		ok = found && now.Version == guard.Version+1 && now.Phase == batch.Phase && now.Code == batch.Code && now.MRNumber == batch.MRNumber

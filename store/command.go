@@ -17,6 +17,19 @@ func (s *Store) Answer(ctx context.Context, a bot.Answer) (fresh bool, err error
 		return false, err
 	}
 	err = s.write(ctx, job{name: "answer command " + a.Command.RequestID, run: func(tx *tx) error {
+		if a.TakesTurn {
+			// A merge request that has no row yet has no command before this one, and none to come that is older and matters.
+			var id int64
+			found, err := one(ctx, tx, `SELECT id FROM merge_request WHERE repository_id = ? AND number = ?`, []any{a.Repository.ID, a.Number}, &id)
+			if err != nil {
+				return err
+			}
+			if found {
+				if _, err := tx.takeTurn(ctx, id, a.Command.Order); err != nil {
+					return err
+				}
+			}
+		}
 		var err error
 		if fresh, err = tx.recordCommand(ctx, a.Command.RequestID, ""); err != nil {
 			return err

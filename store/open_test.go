@@ -74,7 +74,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestOpenMySQLRefusesWrongPasswordAndMissingDatabase(t *testing.T) {
 	t.Parallel()
-	cfg, err := mysql.ParseDSN(mysqlDSN(t))
+	cfg, err := mysql.ParseDSN(emptyMySQL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestOpenMySQLRefusesWrongPasswordAndMissingDatabase(t *testing.T) {
 // The server comes up after the bot: it is waited for.
 func TestOpenMySQLWaitsForTheServer(t *testing.T) {
 	t.Parallel()
-	cfg, err := mysql.ParseDSN(mysqlDSN(t))
+	cfg, err := mysql.ParseDSN(emptyMySQL(t))
 	if err != nil {
 		t.Fatal(err)
 	}

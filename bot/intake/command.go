@@ -72,10 +72,15 @@ type order struct {
 	ref     bot.CommandRef
 }
 
+// takesTurn reports whether the command changes states: when it finds nothing to change, an earlier command that arrives later must not
+// change anything either.
+func (o order) takesTurn() bool { return o.verb == command.Cancel || o.verb == command.Retry }
+
 // answer stores what is said to a command that changes nothing.
 func (a *Applier) answer(ctx context.Context, o order, reaction bot.Reaction, text string) error {
 	_, err := a.Records.Answer(ctx, bot.Answer{
 		Command: o.ref, Repository: o.repo, Number: o.comment.Number, Comment: o.comment, Reaction: reaction, Reply: text,
+		TakesTurn: o.takesTurn(),
 	})
 	if err != nil {
 		return fmt.Errorf("storing the answer: %w", err)
@@ -129,6 +134,12 @@ func (a *Applier) carryOut(ctx context.Context, o order) error {
 	views, _, err := a.reconcile(ctx, r, o.ref.Source)
 	if err != nil {
 		return err
+	}
+	if o.takesTurn() {
+		// The row keeps which command was last, also when there is nothing to cancel yet.
+		if _, err := a.Records.RecordMR(ctx, o.repo.ID, mr); err != nil {
+			return fmt.Errorf("recording it: %w", err)
+		}
 	}
 	switch o.verb {
 	case command.Cancel:

@@ -48,7 +48,11 @@ func (d *Driver) act(ctx context.Context, t tick, a action) (Result, error) {
 		}
 		return d.change(ctx, t, a.why, change, true)
 	case enterLanding:
-		return d.change(ctx, t, a.why, bot.BatchChange{Phase: bot.PhaseLanding, Refusals: t.batch.Refusals, CIConclusion: a.concl}, true)
+		change := bot.BatchChange{Phase: bot.PhaseLanding, Refusals: t.batch.Refusals, CIConclusion: a.concl}
+		if t.batch.Code == bot.CodeNeedsApproval { // one more try: what people read stays until it is known to be over
+			change.Code, change.Message = t.batch.Code, t.batch.Message
+		}
+		return d.change(ctx, t, a.why, change, true)
 	case leaveLanding:
 		return d.change(ctx, t, a.why, bot.BatchChange{Phase: bot.PhaseOpened, Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion}, true)
 	case land:

@@ -177,6 +177,8 @@ func decideGreen(v view, conclusion string) action {
 	switch {
 	case v.queue.State != bot.QueueOpen:
 		return action{verb: rest, why: "green, but the queue is " + strings.ToLower(v.queue.State.String())}
+	case v.batch.Code == bot.CodeNeedsApproval && (v.decision == bot.HostDecisionRequired || v.decision == bot.HostDecisionBlocked):
+		return action{verb: rest, why: "waiting for an approval of the batch MR"}
 	case v.batch.Code == bot.CodeNeedsApproval && v.batch.PhaseAge < askAgain:
 		return action{verb: rest, after: askAgain - v.batch.PhaseAge, why: "waiting for an approval of the batch MR"}
 	case !v.looked:

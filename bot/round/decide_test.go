@@ -87,6 +87,10 @@ func TestDecide(t *testing.T) {
 		{"the host lags behind its git", with(opened, func(v *view) { v.mr.HeadSHA = "earlier" }), rest, ""},
 		{"a person pushed to the batch branch", with(opened, func(v *view) { v.mr.HeadSHA, v.headKnown = "foreign", false }), block, bot.CodeForeignPush},
 		{"an approval is not asked for in every tick", with(opened, func(v *view) { green(v); v.batch.Code = bot.CodeNeedsApproval }), rest, ""},
+		{"a review that is missing is not asked for at all", with(opened, func(v *view) {
+			green(v)
+			v.batch.Code, v.batch.PhaseAge, v.decision = bot.CodeNeedsApproval, time.Hour, bot.HostDecisionRequired
+		}), rest, ""},
 		{"an approval is asked for again after a while", with(opened, func(v *view) { green(v); v.batch.Code, v.batch.PhaseAge = bot.CodeNeedsApproval, time.Hour }), lookAgain, ""},
 		{"a failure that is written is settled, whatever the MR says", with(opened, func(v *view) { v.batch.Code, v.mr.State = bot.CodeCIRed, bot.MRClosed }), settleFailed, ""},
 

@@ -27,6 +27,7 @@ type view struct {
 	headKnown  bool           // the batch MR's head is one recorded for this batch
 	headLanded bool           // the target contains the batch head
 	checks     bot.CIJudgement
+	decision   bot.HostDecision // OPENED with NEEDS_APPROVAL: what the host says of the batch MR's reviews
 
 	looked bool       // the members were read again just now
 	moves  []bot.Move // what that look says must change first
@@ -107,10 +108,17 @@ func (d *Driver) lookOpened(ctx context.Context, t *tick) error {
 			return err
 		}
 	}
-	if t.batch.Phase == bot.PhaseOpened && t.mr.State == bot.MROpen && t.mr.HeadSHA == t.batch.HeadSHA && t.targetTip == t.batch.BaseSHA {
-		return d.lookChecks(ctx, t)
+	if t.batch.Phase != bot.PhaseOpened || t.mr.State != bot.MROpen || t.mr.HeadSHA != t.batch.HeadSHA || t.targetTip != t.batch.BaseSHA {
+		return nil
 	}
-	return nil
+	if t.batch.Code == bot.CodeNeedsApproval {
+		approvals, err := t.host.ReadApprovals(ctx, t.repo, t.batch.MRNumber)
+		if err != nil {
+			return fmt.Errorf("reading the approvals of the MR !%d of batch %d: %w", t.batch.MRNumber, t.batch.ID, err)
+		}
+		t.decision = approvals.Decision
+	}
+	return d.lookChecks(ctx, t)
 }
 
 // lookBlocked reads what may have resolved a blocked batch.

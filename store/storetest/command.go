@@ -10,10 +10,11 @@ import (
 )
 
 var commandTests = tests{
-	"an answer is said once, by whoever comes first":   answeredOnce,
-	"an answer may be words, a reaction, both or none": answerForms,
-	"a comment gets each reaction once":                acknowledged,
-	"an endless reply is cut":                          endlessReply,
+	"an answer is said once, by whoever comes first":     answeredOnce,
+	"an answer may be words, a reaction, both or none":   answerForms,
+	"a comment gets each reaction once":                  acknowledged,
+	"an endless reply is cut":                            endlessReply,
+	"a cancel without anything to cancel takes its turn": emptyCancel,
 }
 
 func (w *world) answer(reply string, reaction bot.Reaction) bot.Answer {
@@ -126,4 +127,28 @@ func (w *world) claimErrands() map[bot.ErrandKind]bot.Errand {
 		byKind[e.Kind] = e
 	}
 	return byKind
+}
+
+// A cancel overtook the application it was meant for: when that arrives, it is too late.
+func emptyCancel(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	application := w.application(w.queue, 4, true)
+	application.Command.Order = bot.CommandOrder{At: 10, ID: 10}
+	if _, err := w.store.RecordMR(t.Context(), w.repo.ID, application.MR); err != nil {
+		t.Fatal(err)
+	}
+	cancel := w.answer("There is nothing to cancel.", "")
+	cancel.TakesTurn, cancel.Command.Order = true, bot.CommandOrder{At: 20, ID: 20}
+	if _, err := w.store.Answer(t.Context(), cancel); err != nil {
+		t.Fatal(err)
+	}
+	result, err := w.store.Apply(t.Context(), application)
+	w.must(err)
+	if result.Outcome != bot.ApplySuperseded {
+		t.Errorf("an application older than a cancel: outcome %d", result.Outcome)
+	}
+	application.Command.Order, application.Command.RequestID = bot.CommandOrder{At: 30, ID: 30}, "forge:issue:30:1"
+	if result, err = w.store.Apply(t.Context(), application); err != nil || result.Outcome != bot.ApplyDone {
+		t.Errorf("an application after the cancel: outcome %d, %v", result.Outcome, err)
+	}
 }
