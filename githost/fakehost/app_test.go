@@ -70,7 +70,7 @@ func TestAppFindsItsInstallationAndWorksByItsTokens(t *testing.T) {
 
 	must(t, h.Suspend("acme", true))
 	_, _, err = as(t, h, narrow.GetToken()).Apps.ListRepos(ctx, nil)
-	refused(t, err, 401)
+	refused(t, err, 403)
 	fresh := get(ghinstallation.New(wire(t, h), 77, in.GetID(), pemBytes))(t)
 	fresh.BaseURL = app.BaseURL
 	_, err = fresh.Token(ctx)

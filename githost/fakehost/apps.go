@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +28,8 @@ type installationToken struct {
 	token        string
 	installation *installation
 	expires      time.Time
-	repos        []int64 // none: all the installation covers
+	repos        []int64           // none: all the installation covers
+	permissions  map[string]string // nil: all the App was granted
 }
 
 const installationTokenLife = time.Hour
@@ -36,6 +38,9 @@ func (h *Host) slug() string { return strings.TrimSuffix(h.opt.BotLogin, "[bot]"
 
 func (h *Host) install(r *repository) {
 	r.installed = true
+	if h.gl != nil {
+		return
+	}
 	key := strings.ToLower(r.Owner.Login)
 	if in := h.installations[key]; in != nil {
 		h.emit(event{kind: onInstalled, action: "added", repo: r, actor: r.Owner, installation: in, repos: []*repository{r}})
@@ -64,6 +69,9 @@ func (h *Host) Uninstall(repo string) error {
 		}
 		in := h.installations[strings.ToLower(r.Owner.Login)]
 		r.installed = false
+		if h.gl != nil {
+			return nil
+		}
 		if len(h.covered(in)) > 0 {
 			h.emit(event{kind: onInstalled, action: "removed", repo: r, actor: r.Owner, installation: in, repos: []*repository{r}})
 			return nil
@@ -137,6 +145,36 @@ func (h *Host) InstallationToken(repo string) (token string, err error) {
 	return token, err
 }
 
+// may reports whether a token carries a permission to write.
+func (t *installationToken) may(h *Host, permission string) bool {
+	granted := t.permissions
+	if granted == nil {
+		granted = h.opt.AppPermissions
+	}
+	return granted[permission] == "write"
+}
+
+// SetAppPermission grants the App a permission on every account, or takes it away with an empty level, as its owner does on the
+// App's page.
+func (h *Host) SetAppPermission(permission, level string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	granted := maps.Clone(h.opt.AppPermissions)
+	if granted[permission] = level; level == "" {
+		delete(granted, permission)
+	}
+	h.opt.AppPermissions = granted
+	for _, in := range h.installations {
+		h.emit(event{kind: onInstall, action: "new_permissions_accepted", actor: in.Account, installation: in, repos: h.covered(in)})
+	}
+	for _, r := range h.repos {
+		if err := h.protect(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (h *Host) covers(t *installationToken, r *repository) bool {
 	return h.installationOf(r) == t.installation && (len(t.repos) == 0 || slices.Contains(t.repos, r.ID))
 }
@@ -155,7 +193,7 @@ func (h *Host) authenticate(token string) (p principal, ok bool) {
 		return principal{}, true
 	}
 	if t := h.tokens[token]; t != nil {
-		if h.now().After(t.expires) || t.installation.Suspended || h.installations[strings.ToLower(t.installation.Account.Login)] != t.installation {
+		if h.now().After(t.expires) || h.installations[strings.ToLower(t.installation.Account.Login)] != t.installation {
 			return principal{}, false
 		}
 		return principal{user: h.bot(), inst: t}, true

@@ -27,7 +27,9 @@ type CI struct {
 	// Delay is how long a run takes in CIDelayed.
 	Delay time.Duration `json:"delay,omitempty"`
 	// Style is "checks" (default: one check run named ci by the app fake-ci),
-	// "status" (a commit status with the context ci) or "both".
+	// "status" (a commit status with the context ci) or "both". On a GitLab a
+	// run is a pipeline with one job named ci, of the branch or, when Style is
+	// "merge_request", of the merge request.
 	Style string `json:"style,omitempty"`
 	// BranchPrefix, when set, starts runs on pushes to branches named so,
 	// whether or not they have a merge request. Otherwise runs start on
@@ -57,6 +59,8 @@ type ciRun struct {
 	verdict string
 	check   *check
 	timer   *time.Timer
+
+	pipeline *pipeline // on a GitLab
 }
 
 type status struct {
@@ -65,6 +69,7 @@ type status struct {
 	State, Context, Description, Link string
 	Creator                           *user
 	Created                           time.Time
+	gl                                gitlabStatus
 }
 
 // suite groups the check runs of one app on one commit.
@@ -161,6 +166,10 @@ func (h *Host) checkCompleted(r *repository, c *check, actor *user) error {
 	h.emit(event{kind: onCheck, action: "completed", repo: r, actor: actor, check: c})
 	if status, _ := c.Suite.state(); status == "completed" {
 		h.emit(event{kind: onSuite, action: "completed", repo: r, actor: actor, suite: c.Suite})
+		if c.Suite.App == ciApp {
+			// The suite says "completed" first, as the real host's may.
+			h.emit(event{kind: onWorkflow, action: "completed", repo: r, actor: actor, suite: c.Suite})
+		}
 	}
 	return h.protect(r)
 }
@@ -177,6 +186,9 @@ func (h *Host) addStatus(r *repository, s *status) error {
 	}
 	s.ID, s.Context, s.Created = h.nextID(), cmp.Or(s.Context, "default"), h.now()
 	r.statuses = append(r.statuses, s)
+	if h.gl != nil {
+		h.gl.attach(r, s)
+	}
 	h.emit(event{kind: onStatus, repo: r, actor: s.Creator, status: s})
 	return h.protect(r)
 }
@@ -228,7 +240,7 @@ func (h *Host) SetCI(ci CI) {
 // maybeCI starts what a push of sha to branch starts.
 func (h *Host) maybeCI(r *repository, branch, sha string, fork bool) error {
 	open := slices.ContainsFunc(r.mrs(), func(m *mergeRequest) bool { return m.Open && m.Branch == branch && m.Head == sha })
-	if r.installed && !fork && open {
+	if r.installed && !fork && open && h.gl == nil {
 		// Every app with write access to checks gets an empty suite on a push.
 		// Ours stays queued for ever: nobody may wait for it.
 		if s, fresh := h.suite(r, sha, branch, h.slug()); fresh {
@@ -267,15 +279,18 @@ func (h *Host) startCI(r *repository, branch, sha string) error {
 	h.runs = append(h.runs, run)
 	h.log.Debug("CI started", "repo", r.fullName(), "branch", branch, "sha", sha)
 	ci := h.addUser(ciApp)
-	if h.ci.Style != "status" {
+	if h.gl != nil {
+		h.gl.startPipeline(r, run, h.ci.Style)
+	}
+	if h.ci.Style != "status" && h.gl == nil {
 		s, _ := h.suite(r, sha, branch, ciApp)
 		run.check = &check{Name: "ci", Status: "in_progress"}
 		if err := h.addCheck(r, s, run.check, ci); err != nil {
 			return err
 		}
 	}
-	if h.ci.Style == "status" || h.ci.Style == "both" {
-		if err := h.addStatus(r, &status{SHA: sha, State: "pending", Context: "ci", Creator: ci}); err != nil {
+	if h.ci.Style == "status" || h.ci.Style == "both" || h.gl != nil {
+		if err := h.addStatus(r, &status{SHA: sha, State: "pending", Context: "ci", Creator: ci, gl: gitlabStatus{pipeline: run.pipeline}}); err != nil {
 			return err
 		}
 	}
@@ -320,7 +335,7 @@ func (h *Host) finish(run *ciRun) error {
 		if state != "success" && state != "failure" {
 			state = "error"
 		}
-		return h.addStatus(run.repo, &status{SHA: run.SHA, State: state, Context: "ci", Creator: ci})
+		return h.addStatus(run.repo, &status{SHA: run.SHA, State: state, Context: "ci", Creator: ci, gl: gitlabStatus{pipeline: run.pipeline}})
 	}
 	return nil
 }

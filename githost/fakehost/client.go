@@ -187,6 +187,56 @@ func (c *Client) SetFaults(ctx context.Context, f Faults) error {
 	return c.control(ctx, "faults", f, nil)
 }
 
+// SetPushRules replaces what a repository holds every push to.
+func (c *Client) SetPushRules(ctx context.Context, repo string, rules PushRules) error {
+	return c.control(ctx, "push-rules", controlRequest{Repo: repo, PushRules: rules}, nil)
+}
+
+// SetArchived makes a repository read-only, or usable again.
+func (c *Client) SetArchived(ctx context.Context, repo string, archived bool) error {
+	return c.control(ctx, "archived", controlRequest{Repo: repo, Archived: archived}, nil)
+}
+
+// Rename gives a repository another name under the same owner.
+func (c *Client) Rename(ctx context.Context, repo, name string) error {
+	return c.control(ctx, "rename", controlRequest{Repo: repo, Name: name}, nil)
+}
+
+// Transfer gives a repository to another owner.
+func (c *Client) Transfer(ctx context.Context, repo, owner string) error {
+	return c.control(ctx, "transfer", controlRequest{Repo: repo, Login: owner}, nil)
+}
+
+// Delete removes a repository for good.
+func (c *Client) Delete(ctx context.Context, repo string) error {
+	return c.control(ctx, "delete", controlRequest{Repo: repo}, nil)
+}
+
+// Suspend suspends or restores the App's installation on an account.
+func (c *Client) Suspend(ctx context.Context, account string, suspended bool) error {
+	return c.control(ctx, "suspended", controlRequest{Login: account, Suspended: suspended}, nil)
+}
+
+// SetAppPermission grants the App a permission, or takes it away with an empty level.
+func (c *Client) SetAppPermission(ctx context.Context, permission, level string) error {
+	return c.control(ctx, "app-permission", controlRequest{Name: permission, Level: level}, nil)
+}
+
+// Break makes calls and webhooks go wrong, besides the faults in force.
+func (c *Client) Break(ctx context.Context, faults ...Fault) error {
+	return c.control(ctx, "break", faults, nil)
+}
+
+// Heal ends all faults that Break made.
+func (c *Client) Heal(ctx context.Context) error { return c.control(ctx, "heal", nil, nil) }
+
+// Broken lists the faults with how often they struck.
+func (c *Client) Broken(ctx context.Context) ([]Fault, error) {
+	var out []Fault
+	err := c.control(ctx, "broken", nil, &out)
+	return out, err
+}
+
 // Deliveries lists every webhook emitted so far, without bodies.
 func (c *Client) Deliveries(ctx context.Context) ([]Delivery, error) {
 	var out []Delivery

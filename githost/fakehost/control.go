@@ -50,6 +50,11 @@ type controlRequest struct {
 	NewMR     NewMR             `json:"mr"`
 	Draft     bool              `json:"draft"`
 	Installed bool              `json:"installed"`
+	Archived  bool              `json:"archived"`
+	Suspended bool              `json:"suspended"`
+	Name      string            `json:"name"`
+	Level     string            `json:"level"`
+	PushRules PushRules         `json:"push_rules"`
 }
 
 func (h *Host) controlRoutes() http.Handler {
@@ -98,6 +103,22 @@ func (h *Host) controlRoutes() http.Handler {
 		h.SetFaults(in.copies())
 		return object{}, nil
 	})
+	do("push-rules", func(in controlRequest) (any, error) { return object{}, h.SetPushRules(in.Repo, in.PushRules) })
+	do("archived", func(in controlRequest) (any, error) { return object{}, h.SetArchived(in.Repo, in.Archived) })
+	do("rename", func(in controlRequest) (any, error) { return object{}, h.Rename(in.Repo, in.Name) })
+	do("transfer", func(in controlRequest) (any, error) { return object{}, h.Transfer(in.Repo, in.Login) })
+	do("delete", func(in controlRequest) (any, error) { return object{}, h.Delete(in.Repo) })
+	do("suspended", func(in controlRequest) (any, error) { return object{}, h.Suspend(in.Login, in.Suspended) })
+	do("app-permission", func(in controlRequest) (any, error) { return object{}, h.SetAppPermission(in.Name, in.Level) })
+	on("break", func(body []byte) (any, error) {
+		var in []Fault
+		if err := decodeControl(body, &in); err != nil {
+			return nil, err
+		}
+		return object{}, h.Break(in...)
+	})
+	do("heal", func(controlRequest) (any, error) { h.Heal(); return object{}, nil })
+	do("broken", func(controlRequest) (any, error) { return h.Broken(), nil })
 	do("user", func(in controlRequest) (any, error) {
 		h.AddUser(in.Login)
 		return object{"token": in.Login + "-token"}, nil

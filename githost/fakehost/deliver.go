@@ -21,17 +21,19 @@ type eventKind string
 
 // What happens in the world, in its own words; the face knows their wire names.
 const (
-	onPing      eventKind = "ping"
-	onPush      eventKind = "push"
-	onMR        eventKind = "merge request"
-	onIssue     eventKind = "issue"
-	onComment   eventKind = "comment"
-	onReview    eventKind = "review"
-	onStatus    eventKind = "status"
-	onCheck     eventKind = "check"
-	onSuite     eventKind = "suite"
-	onInstall   eventKind = "installation"
-	onInstalled eventKind = "installed repositories"
+	onPing       eventKind = "ping"
+	onPush       eventKind = "push"
+	onMR         eventKind = "merge request"
+	onIssue      eventKind = "issue"
+	onComment    eventKind = "comment"
+	onReview     eventKind = "review"
+	onStatus     eventKind = "status"
+	onCheck      eventKind = "check"
+	onSuite      eventKind = "suite"
+	onInstall    eventKind = "installation"
+	onInstalled  eventKind = "installed repositories"
+	onRepository eventKind = "repository"
+	onWorkflow   eventKind = "workflow run"
 )
 
 // event is one thing that happened. Only the fields of its kind are set.
@@ -55,6 +57,7 @@ type event struct {
 	commits       []*commit
 	head          *commit
 	from, fromSHA string
+	changes       object // on a GitLab, in its words
 }
 
 // Delivery is one webhook: the same GUID and body at every attempt.
@@ -89,15 +92,28 @@ func (d Delivery) Request(ctx context.Context, url string) (*http.Request, error
 type delivery struct {
 	Delivery
 	repoID int64
+
+	hook    *gitlabHook // whose it is, on a GitLab
+	eventID string
+	test    bool // asked for by hand: sent even to a hook that was stopped
 }
 
 // emit renders an event as it is now and queues it. An event of a repository
 // without the App reaches nobody.
 func (h *Host) emit(e event) {
+	if h.gl != nil {
+		h.gl.emit(e)
+		return
+	}
 	if e.repo != nil && !e.repo.installed && e.kind != onInstalled {
 		return
 	}
 	name, payload := h.gh.payload(e)
+	h.dispatch(h.record(e, name, payload))
+}
+
+// record keeps an event as the webhook it is.
+func (h *Host) record(e event, name string, payload any) *delivery {
 	body, err := json.Marshal(payload)
 	if err != nil {
 		// Payloads are maps of plain values: this is a mistake in this package.
@@ -109,13 +125,15 @@ func (h *Host) emit(e event) {
 		d.Repo, d.repoID = e.repo.fullName(), e.repo.ID
 	}
 	h.deliveries = append(h.deliveries, d)
+	return d
+}
+
+func (h *Host) dispatch(d *delivery) {
 	copies := 1
 	if h.opt.Faults != nil {
 		copies = h.opt.Faults(d.Delivery)
 	}
-	for range copies {
-		h.queue.add(func() { h.send(d) })
-	}
+	h.enqueue(d, copies)
 }
 
 func guid(id int64) string {
@@ -127,7 +145,15 @@ func guid(id int64) string {
 func (h *Host) send(d *delivery) {
 	h.mu.Lock()
 	deliver, url := h.opt.Deliver, h.opt.WebhookURL
-	d.Header = h.gh.header(d, h.opt.WebhookSecret)
+	if h.gl != nil {
+		if !d.test && h.gl.alert(d.hook) != "executable" {
+			h.mu.Unlock()
+			return
+		}
+		url, d.Header = h.gl.address(d)
+	} else {
+		d.Header = h.gh.header(d, h.opt.WebhookSecret)
+	}
 	sent := d.Delivery
 	h.mu.Unlock()
 	if deliver == nil {
@@ -143,6 +169,9 @@ func (h *Host) send(d *delivery) {
 	}
 	h.mu.Lock()
 	d.Attempts = append(d.Attempts, a)
+	if h.gl != nil {
+		h.gl.judge(d.hook, a)
+	}
 	h.mu.Unlock()
 }
 
@@ -287,7 +316,10 @@ func (h *Host) DeliverPending(ctx context.Context) error {
 		}
 		f := h.queue.take()
 		if f == nil {
-			return nil
+			h.release()
+			if f = h.queue.take(); f == nil {
+				return nil
+			}
 		}
 		f()
 	}
@@ -296,6 +328,7 @@ func (h *Host) DeliverPending(ctx context.Context) error {
 // Flush waits until what is queued now has been sent by the background
 // goroutine, or ctx is done.
 func (h *Host) Flush(ctx context.Context) error {
+	h.release()
 	done := make(chan struct{})
 	h.queue.add(func() { close(done) })
 	select {

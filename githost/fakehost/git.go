@@ -63,6 +63,7 @@ const repoConfig = `
 	allowFilter = true
 [receive]
 	hideRefs = refs/pull
+	hideRefs = refs/merge-requests
 	autogc = false
 [gc]
 	auto = 0
@@ -304,9 +305,13 @@ func (h *Host) commitTree(r *repository, tree string, author ident, message stri
 		args = append(args, "-p", p)
 	}
 	date := fmt.Sprintf("%d +0000", author.When.Unix())
+	committer := ident{Name: "GitHub", Email: "noreply@github.com"}
+	if h.gl != nil {
+		committer = author
+	}
 	env := []string{
 		"GIT_AUTHOR_NAME=" + author.Name, "GIT_AUTHOR_EMAIL=" + author.Email, "GIT_AUTHOR_DATE=" + date,
-		"GIT_COMMITTER_NAME=GitHub", "GIT_COMMITTER_EMAIL=noreply@github.com", "GIT_COMMITTER_DATE=" + date,
+		"GIT_COMMITTER_NAME=" + committer.Name, "GIT_COMMITTER_EMAIL=" + committer.Email, "GIT_COMMITTER_DATE=" + date,
 	}
 	out, err := h.gitAs(r.path, env, []byte(message), append(args, "-F", "-")...)
 	return strings.TrimSpace(string(out)), err

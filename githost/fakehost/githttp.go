@@ -13,15 +13,12 @@ import (
 	"sync"
 )
 
-// gitRequest splits /owner/name.git/service.
+// gitRequest splits /owner/name.git/service; an owner may have several parts.
 func gitRequest(path string) (repo, service string, ok bool) {
-	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 3)
-	if len(parts) != 3 || !strings.HasSuffix(parts[1], ".git") {
-		return "", "", false
-	}
-	switch parts[2] {
+	repo, service, ok = strings.Cut(strings.TrimPrefix(path, "/"), ".git/")
+	switch service {
 	case "info/refs", "git-upload-pack", "git-receive-pack":
-		return strings.ToLower(parts[0] + "/" + strings.TrimSuffix(parts[1], ".git")), parts[2], true
+		return strings.ToLower(repo), service, ok
 	}
 	return "", "", false
 }
@@ -37,10 +34,14 @@ func (h *Host) serveGit(w http.ResponseWriter, req *http.Request, repo, service 
 	push := service == "git-receive-pack" || req.URL.Query().Get("service") == "git-receive-pack"
 	h.mu.Lock()
 	r, who, err := h.gitAccess(req, repo, push)
+	narrow := h.narrowed(req)
+	if err != nil && err.status == http.StatusMovedPermanently {
+		w.Header().Set("Location", h.opt.BaseURL+"/"+h.renamed[repo].fullName()+".git/"+service+"?"+req.URL.RawQuery)
+	}
 	h.mu.Unlock()
 	if err != nil {
 		if err.status == http.StatusUnauthorized {
-			w.Header().Set("WWW-Authenticate", `Basic realm="GitHub"`)
+			w.Header().Set("WWW-Authenticate", `Basic realm="Git"`)
 		}
 		http.Error(w, err.message, err.status)
 		return
@@ -70,7 +71,7 @@ func (h *Host) serveGit(w http.ResponseWriter, req *http.Request, repo, service 
 		Path:   filepath.Join(exec, "git-http-backend"),
 		Root:   "/",
 		Dir:    h.opt.Dir,
-		Env:    append([]string{"GIT_PROJECT_ROOT=" + h.opt.Dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + who}, gitEnv...),
+		Env:    append([]string{"GIT_PROJECT_ROOT=" + h.opt.Dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + who}, append(narrow, gitEnv...)...),
 		Stderr: io.Discard,
 	}
 	if service != "git-receive-pack" {
@@ -109,12 +110,16 @@ func (h *Host) gitAccess(req *http.Request, repo string, push bool) (*repository
 	}
 	r := h.repos[repo]
 	switch {
+	case p.inst != nil && p.inst.installation.Suspended:
+		return nil, "", &apiError{status: 403, message: "This installation has been suspended"}
+	case r == nil && h.renamed[repo] != nil:
+		return nil, "", &apiError{status: http.StatusMovedPermanently, message: "Moved Permanently"}
 	case r == nil && p.user == nil, r != nil && p.user == nil && (push || r.Private):
 		return nil, "", errUnauthorized
 	case r == nil, h.role(r, p.user) == RoleNone, p.inst != nil && r.Private && !h.covers(p.inst, r):
 		return nil, "", &apiError{status: 404, message: "Repository not found."}
 	}
-	if push && (!atLeast(h.role(r, p.user), RoleWrite) || p.inst != nil && !h.covers(p.inst, r)) {
+	if push && (!atLeast(h.role(r, p.user), RoleWrite) || p.inst != nil && (!h.covers(p.inst, r) || !p.inst.may(h, "contents"))) {
 		return nil, "", &apiError{status: 403, message: "Permission to " + r.fullName() + ".git denied to " + p.user.Login + "."}
 	}
 	if push && r.Archived {
@@ -124,6 +129,14 @@ func (h *Host) gitAccess(req *http.Request, repo string, push bool) (*repository
 		return r, "", nil
 	}
 	return r, p.user.Login, nil
+}
+
+// narrowed tells the hook what the token of a request lacks that the App was granted.
+func (h *Host) narrowed(req *http.Request) []string {
+	if token, err := credentials(req); err == nil && h.tokens[token] != nil && !h.tokens[token].may(h, "workflows") {
+		return []string{"FAKEHOST_NO_WORKFLOWS=1"}
+	}
+	return nil
 }
 
 // spooledBody is a request body of known length: net/http/cgi refuses the

@@ -140,12 +140,38 @@ func (c *call) try(f endpoint) (int, any, error) {
 	if c.who, ok = c.h.authenticate(token); !ok {
 		return 0, nil, errBadCredentials
 	}
+	if c.who.inst != nil && c.who.inst.installation.Suspended {
+		return 0, nil, &apiError{status: 403, message: "This installation has been suspended"}
+	}
 	if owner := c.req.PathValue("owner"); owner != "" {
-		if err := c.find(c.h.repos[strings.ToLower(owner+"/"+c.req.PathValue("repo"))]); err != nil {
+		path := strings.ToLower(owner + "/" + c.req.PathValue("repo"))
+		if r := c.h.renamed[path]; r != nil && c.h.repos[path] == nil {
+			return 0, nil, c.movedTo(r)
+		}
+		if err := c.find(c.h.repos[path]); err != nil {
 			return 0, nil, err
 		}
 	}
+	if c.repo != nil && meets(c.req, FaultStaleHead) {
+		defer c.repo.lag()()
+	}
 	return f(c)
+}
+
+// movedTo redirects to where a renamed repository's objects are found for ever.
+func (c *call) movedTo(r *repository) error {
+	rest := ""
+	if parts := strings.SplitN(strings.TrimPrefix(c.req.URL.EscapedPath(), "/repos/"), "/", 3); len(parts) == 3 {
+		rest = "/" + parts[2]
+	}
+	if c.req.URL.RawQuery != "" {
+		rest += "?" + c.req.URL.RawQuery
+	}
+	c.header.Set("Location", c.gh.api("/repositories/%d", r.ID)+rest)
+	if c.req.Method == http.MethodGet || c.req.Method == http.MethodHead {
+		return &apiError{status: http.StatusMovedPermanently, message: "Moved Permanently"}
+	}
+	return &apiError{status: http.StatusTemporaryRedirect, message: "Temporary Redirect"}
 }
 
 // find makes r the call's repository if the caller may see it.

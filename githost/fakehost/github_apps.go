@@ -98,8 +98,14 @@ func createToken(c *call) (int, any, error) {
 			return 0, nil, &apiError{status: 422, message: "There is at least one repository that does not exist or is not accessible to the parent installation."}
 		}
 	}
+	for name, level := range want.Permissions {
+		if granted := c.h.opt.AppPermissions[name]; granted != level && granted != "write" {
+			return 0, nil, &apiError{status: 422, message: "The permissions requested are not granted to this installation."}
+		}
+	}
 	t := c.h.mint(in, ids)
-	o := object{"token": t.token, "expires_at": moment(t.expires), "permissions": appPermissions, "repository_selection": "selected"}
+	t.permissions = want.Permissions
+	o := object{"token": t.token, "expires_at": moment(t.expires), "permissions": c.h.opt.AppPermissions, "repository_selection": "selected"}
 	if want.Permissions != nil {
 		o["permissions"] = want.Permissions
 	}

@@ -48,6 +48,17 @@ func (g *github) specific(e event) (string, object) {
 		return "check_suite", object{"check_suite": g.suite(e.repo, e.suite)}
 	case onStatus:
 		return "status", g.statusPayload(e)
+	case onRepository:
+		o := object{}
+		switch e.action {
+		case "renamed":
+			o["changes"] = object{"repository": object{"name": object{"from": e.from}}}
+		case "transferred":
+			o["changes"] = object{"owner": object{"from": object{"user": g.user(g.h.addUser(e.from))}}}
+		}
+		return "repository", o
+	case onWorkflow:
+		return "workflow_run", object{"workflow": g.workflow(e.repo), "workflow_run": g.workflowRun(e.repo, e.suite)}
 	case onInstall:
 		return "installation", object{"installation": g.installation(e.installation), "repositories": list(e.repos, g.installedRepo), "requester": nil}
 	case onInstalled:

@@ -305,7 +305,7 @@ func (g *github) app() object {
 	return object{
 		"id": h.opt.AppID, "slug": h.slug(), "node_id": nodeID("App", h.opt.AppID), "client_id": "Iv1.fakehost", "owner": g.user(h.bot()),
 		"name": h.slug(), "description": nil, "external_url": g.web("/apps/%s", h.slug()), "html_url": g.web("/apps/%s", h.slug()),
-		"created_at": "2024-01-01T00:00:00Z", "updated_at": "2024-01-01T00:00:00Z", "permissions": appPermissions, "events": appEvents,
+		"created_at": "2024-01-01T00:00:00Z", "updated_at": "2024-01-01T00:00:00Z", "permissions": g.h.opt.AppPermissions, "events": appEvents,
 	}
 }
 
@@ -322,9 +322,10 @@ func (g *github) appOf(slug string) object {
 
 var appPermissions = map[string]string{
 	"metadata": "read", "contents": "write", "pull_requests": "write", "issues": "write", "checks": "write", "statuses": "write",
+	"actions": "read", "administration": "read",
 }
 
-var appEvents = []string{"issue_comment", "pull_request", "pull_request_review", "check_suite", "check_run", "status", "push"}
+var appEvents = []string{"issue_comment", "pull_request", "pull_request_review", "check_suite", "check_run", "status", "push", "workflow_run", "repository"}
 
 func (g *github) installation(in *installation) object {
 	var suspended any
@@ -333,7 +334,7 @@ func (g *github) installation(in *installation) object {
 	}
 	return object{
 		"id": in.ID, "account": g.user(in.Account), "app_id": g.h.opt.AppID, "app_slug": g.h.slug(), "client_id": "Iv1.fakehost",
-		"target_id": in.Account.ID, "target_type": "User", "repository_selection": "selected", "permissions": appPermissions, "events": appEvents,
+		"target_id": in.Account.ID, "target_type": "User", "repository_selection": "selected", "permissions": g.h.opt.AppPermissions, "events": appEvents,
 		"access_tokens_url": g.api("/app/installations/%d/access_tokens", in.ID), "repositories_url": g.api("/installation/repositories"),
 		"html_url": g.web("/settings/installations/%d", in.ID), "created_at": moment(in.Created), "updated_at": moment(in.Created),
 		"single_file_name": nil, "has_multiple_single_files": false, "single_file_paths": []string{}, "suspended_at": suspended, "suspended_by": nil,

@@ -16,7 +16,7 @@ func (c *call) answerPull(m *mergeRequest) (object, error) {
 			return nil, err
 		}
 	}
-	return c.gh.fullPull(c.repo, m, true), nil
+	return c.gh.fullPull(c.repo, m, !meets(c.req, FaultMergeableUnknown)), nil
 }
 
 func getPull(c *call) (int, any, error) {

@@ -37,11 +37,21 @@ type Options struct {
 	// must not call the host.
 	Faults func(Delivery) int
 
-	// BotLogin is the App's user, default "batchbot[bot]". The App's slug is
-	// the part before "[bot]".
+	// Face is the host this is: FaceGitHub (the default) or FaceGitLab.
+	Face string
+	// GitLab is how a GitLab behaves; SetGitLab changes it later.
+	GitLab GitLab
+
+	// BotLogin is the bot's user, by default "batchbot[bot]", the App's, whose
+	// slug is the part before "[bot]"; on a GitLab "group_1_bot_batchbot", which
+	// a group access token belongs to.
 	BotLogin string
 	// AppID is the App's number, default 1. A JWT with another issuer is refused.
 	AppID int64
+	// AppPermissions is what the App was granted, permission to level; nil means
+	// all the bot needs but workflows: a push of the bot that touches workflow
+	// files is then refused, as on the real host.
+	AppPermissions map[string]string
 	// AppPublicKey verifies App JWTs; nil accepts any well-formed, unexpired one.
 	AppPublicKey *rsa.PublicKey
 
@@ -57,6 +67,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// Faces, for Options.Face.
+const (
+	FaceGitHub = "github"
+	FaceGitLab = "gitlab"
+)
+
 // Host is one Git host. All its methods may be called concurrently.
 type Host struct {
 	opt    Options
@@ -64,6 +80,7 @@ type Host struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	gh     *github
+	gl     *gitlab // nil on a GitHub
 	http   http.Handler
 	queue  *queue
 	client *http.Client // delivers webhooks
@@ -78,6 +95,11 @@ type Host struct {
 	deliveries    []*delivery
 	ci            CI
 	runs          []*ciRun
+	renamed       map[string]*repository // by a lower-case owner/name it had
+	held          []func()               // webhooks that wait to be overtaken
+	timers        []*time.Timer          // of delayed ones
+
+	faults faults
 }
 
 // New makes a host with no repositories; the bot is its only user.
@@ -97,11 +119,20 @@ func New(opt Options) (*Host, error) {
 		opt.BaseURL = "http://fakehost.test"
 	}
 	opt.BaseURL = strings.TrimSuffix(opt.BaseURL, "/")
+	if opt.Face != "" && opt.Face != FaceGitHub && opt.Face != FaceGitLab {
+		return nil, fmt.Errorf("fakehost: unknown face %q: use %s or %s", opt.Face, FaceGitHub, FaceGitLab)
+	}
 	if opt.BotLogin == "" {
 		opt.BotLogin = "batchbot[bot]"
+		if opt.Face == FaceGitLab {
+			opt.BotLogin = "group_1_bot_batchbot"
+		}
 	}
 	if opt.AppID == 0 {
 		opt.AppID = 1
+	}
+	if opt.AppPermissions == nil {
+		opt.AppPermissions = appPermissions
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -118,11 +149,15 @@ func New(opt Options) (*Host, error) {
 		installations: map[string]*installation{},
 		tokens:        map[string]*installationToken{},
 		rates:         map[string]*rate{},
+		renamed:       map[string]*repository{},
 		ci:            opt.CI,
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.gh = &github{h: h}
-	h.addUser(opt.BotLogin).Bot = strings.HasSuffix(opt.BotLogin, "[bot]")
+	if opt.Face == FaceGitLab {
+		h.gl = newGitLab(h)
+	}
+	h.addUser(opt.BotLogin).Bot = h.gl != nil || strings.HasSuffix(opt.BotLogin, "[bot]")
 	h.queue = newQueue()
 	h.client = &http.Client{Transport: &http.Transport{}}
 	h.http = h.routes()
@@ -132,7 +167,7 @@ func New(opt Options) (*Host, error) {
 	return h, nil
 }
 
-// Close ends the delivery goroutine and pending CI timers and waits for them.
+// Close ends the delivery goroutine, pending CI timers and jobs, and waits for them.
 // What is still queued is not delivered. The repositories stay on disk.
 func (h *Host) Close() {
 	h.mu.Lock()
@@ -140,6 +175,12 @@ func (h *Host) Close() {
 		if r.timer != nil {
 			r.timer.Stop()
 		}
+	}
+	if h.gl != nil {
+		h.gl.stop()
+	}
+	for _, t := range h.timers {
+		t.Stop()
 	}
 	h.mu.Unlock()
 	h.cancel()

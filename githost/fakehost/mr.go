@@ -17,6 +17,7 @@ type mergeRequest struct {
 	BaseSHA  string // tip of Base when the head last moved
 	Branch   string
 	Head     string
+	was      string // the head before the last push
 	Fork     bool
 	Draft    bool
 	Merged   bool
@@ -24,6 +25,7 @@ type mergeRequest struct {
 	MergedBy *user
 	MergeSHA string
 	reviews  []*review
+	gl       gitlabMR // what only a GitLab knows of it
 
 	commits, additions, deletions, files int
 	trial                                trial
@@ -62,12 +64,30 @@ const (
 	refusedMissing                         // no such thing
 	refusedHeadMoved                       // the guard names another head
 	refusedNotMergeable                    // not now, or not this way
+	refusedConflict                        // it cannot be merged at all, as it is
+	refusedTaken                           // there is one already
 )
 
 func (r *refusal) Error() string { return r.message }
 
 func refuse(kind refusalKind, format string, args ...any) error {
 	return &refusal{kind: kind, message: fmt.Sprintf(format, args...)}
+}
+
+// lag shows every open merge request as before the last push, until the answer is called.
+func (r *repository) lag() (catchUp func()) {
+	now := map[*mergeRequest]string{}
+	for _, m := range r.mrs() {
+		if m.Open && m.was != "" {
+			now[m] = m.Head
+			m.Head = m.was
+		}
+	}
+	return func() {
+		for m, head := range now {
+			m.Head = head
+		}
+	}
 }
 
 // NewMR describes a merge request for OpenMR.
@@ -83,7 +103,7 @@ type NewMR struct {
 	// Files, when given, is committed first, by Author, on top of Base.
 	Files map[string]string `json:"files,omitempty"`
 	// Fork makes the merge request come from a fork: Files is required and
-	// the head exists only as refs/pull/N/head.
+	// the head exists only as refs/pull/N/head (refs/merge-requests/N/head).
 	Fork bool `json:"fork,omitempty"`
 }
 
@@ -105,7 +125,7 @@ func (h *Host) OpenMR(repo string, n NewMR) (number int, err error) {
 			if len(n.Files) == 0 {
 				return errors.New("a merge request from a fork needs Files: its branch is nowhere in this repository")
 			}
-			ref := fmt.Sprintf("refs/pull/%d/head", r.lastNumber+1)
+			ref := h.mrRef(r.lastNumber+1, "head")
 			if head, err = h.writeCommit(r, ref, r.branches[base], author, n.Title, n.Files); err != nil {
 				return err
 			}
@@ -131,22 +151,34 @@ func (h *Host) openMR(r *repository, author *user, m *mergeRequest) (*mergeReque
 	}
 	for _, o := range r.mrs() {
 		if o.Open && !m.Fork && !o.Fork && o.Branch == m.Branch && o.Base == m.Base {
+			if h.gl != nil {
+				return nil, refuse(refusedTaken, "Another open merge request already exists for this source branch: !%d", o.Number)
+			}
 			return nil, refuse(refusedInvalid, "A pull request already exists for %s:%s.", r.Owner.Login, m.Branch)
 		}
 	}
 	if err := h.measure(r, m); err != nil {
 		return nil, err
 	}
-	if m.commits == 0 {
+	if m.commits == 0 && h.gl == nil {
 		return nil, refuse(refusedInvalid, "No commits between %s and %s", m.Base, m.Branch)
 	}
 	h.addThread(r, author, m.thread)
 	m.ID, m.thread.mr = h.nextID(), m
-	if err := writeRef(r.path, fmt.Sprintf("refs/pull/%d/head", m.Number), m.Head); err != nil {
+	if err := writeRef(r.path, h.mrRef(m.Number, "head"), m.Head); err != nil {
 		return nil, err
 	}
 	h.emit(event{kind: onMR, action: "opened", repo: r, actor: author, mr: m})
 	return m, h.maybeCI(r, m.Branch, m.Head, m.Fork)
+}
+
+// mrRef is the ref under which the repository serves a merge request's head or
+// test merge.
+func (h *Host) mrRef(number int, kind string) string {
+	if h.gl != nil {
+		return fmt.Sprintf("refs/merge-requests/%d/%s", number, kind)
+	}
+	return fmt.Sprintf("refs/pull/%d/%s", number, kind)
 }
 
 func (h *Host) addThread(r *repository, author *user, t *thread) {
@@ -225,7 +257,7 @@ func (h *Host) test(r *repository, m *mergeRequest) error {
 		if t.sha, err = h.commitTree(r, tree, who, "Merge "+m.Head+" into "+base, base, m.Head); err != nil {
 			return err
 		}
-		if err := writeRef(r.path, fmt.Sprintf("refs/pull/%d/merge", m.Number), t.sha); err != nil {
+		if err := writeRef(r.path, h.mrRef(m.Number, "merge"), t.sha); err != nil {
 			return err
 		}
 	}
@@ -278,7 +310,7 @@ func (h *Host) PushTo(repo string, number int, files map[string]string) (sha str
 			return err
 		}
 		before := m.Head
-		sha, err = h.writeCommit(r, fmt.Sprintf("refs/pull/%d/head", m.Number), before, m.Author, "Change "+m.Title, files)
+		sha, err = h.writeCommit(r, h.mrRef(m.Number, "head"), before, m.Author, "Change "+m.Title, files)
 		if err != nil {
 			return err
 		}
@@ -320,7 +352,7 @@ func (h *Host) reopenMR(r *repository, m *mergeRequest, u *user) error {
 			return &refusal{refusedInvalid, "state", fmt.Sprintf("state cannot be changed. The %s branch has been deleted.", m.Branch)}
 		}
 		m.Head = tip
-		if err := writeRef(r.path, fmt.Sprintf("refs/pull/%d/head", m.Number), m.Head); err != nil {
+		if err := writeRef(r.path, h.mrRef(m.Number, "head"), m.Head); err != nil {
 			return err
 		}
 	}
@@ -357,15 +389,19 @@ func (h *Host) retarget(r *repository, m *mergeRequest, u *user, base string) er
 // SetDraft turns a merge request into a draft, or marks it ready.
 func (h *Host) SetDraft(repo string, number int, login string, draft bool) error {
 	return h.withMR(repo, number, login, func(r *repository, m *mergeRequest, u *user) error {
-		if m.Draft == draft {
-			return nil
-		}
-		m.Draft, m.Updated = draft, h.now()
-		action := "ready_for_review"
-		if draft {
-			action = "converted_to_draft"
-		}
-		h.emit(event{kind: onMR, action: action, repo: r, actor: u, mr: m})
+		h.setDraft(r, m, u, draft)
 		return nil
 	})
+}
+
+func (h *Host) setDraft(r *repository, m *mergeRequest, u *user, draft bool) {
+	if m.Draft == draft {
+		return
+	}
+	m.Draft, m.Updated = draft, h.now()
+	action := "ready_for_review"
+	if draft {
+		action = "converted_to_draft"
+	}
+	h.emit(event{kind: onMR, action: action, repo: r, actor: u, mr: m})
 }

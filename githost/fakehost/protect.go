@@ -1,6 +1,7 @@
 package fakehost
 
 import (
+	_ "embed" // the hook
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,41 +11,32 @@ import (
 // Branch rules bind pushes too, whether they come over HTTP or by path. git
 // asks an update hook, which reads what the world last wrote for it:
 //
-//	rule REF KINDS BYPASS   what REF demands: queue, review, checks, linear
+//	rule REF KINDS BYPASS   what REF demands: queue, review, checks, linear; on a
+//	                        GitLab keep (no force, for anybody) and level
 //	ok REF SHA              a commit that has REF's required checks
+//	push KIND VALUE         what every push is held to: workflows, path GLOB, size BYTES
 //
 // A push by path has no name and counts as the bot's.
-const updateHook = `#!/bin/sh
-rules=fakehost-rules
-[ -f "$rules" ] || exit 0
-who=${REMOTE_USER:-%s}
-refuse() {
-	echo "error: GH006: Protected branch update failed for $1." >&2
-	echo "error: $2" >&2
-	exit 1
-}
-while read -r kind ref kinds bypass; do
-	[ "$kind $ref" = "rule $1" ] || continue
-	case ",$bypass," in *",$who,"*) exit 0 ;; esac
-	case ",$kinds," in *,queue,*) refuse "$1" "Changes must be made through the merge queue" ;; esac
-	case ",$kinds," in *,review,*) refuse "$1" "Changes must be made through a pull request." ;; esac
-	case ",$kinds," in *,checks,*) grep -qxF "ok $1 $3" "$rules" || refuse "$1" "Required status checks are expected." ;; esac
-	case ",$kinds," in *,linear,*) [ -z "$(git rev-list --merges "$3" "^$2")" ] || refuse "$1" "This branch must not contain merge commits." ;; esac
-done <"$rules"
-`
+//
+//go:embed update-hook.sh
+var updateHook string
 
 func (h *Host) writeHook(path string) error {
 	hook := filepath.Join(path, "hooks", "update")
 	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(hook, fmt.Appendf(nil, updateHook, "'"+h.opt.BotLogin+"'"), 0o755)
+	return os.WriteFile(hook, []byte(strings.ReplaceAll(updateHook, "@BOT@", "'"+h.opt.BotLogin+"'")), 0o755)
 }
 
 // protect tells the hook what the rules are and which commits satisfy them.
 func (h *Host) protect(r *repository) error {
 	file := filepath.Join(r.path, "fakehost-rules")
-	if len(r.rules) == 0 {
+	if h.gl != nil {
+		return writeRules(r, file, h.pushRules(r)+h.gl.protection(r))
+	}
+	push := h.pushRules(r)
+	if len(r.rules) == 0 && push == "" {
 		if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("lifting the rules of %s: %w", r.fullName(), err)
 		}
@@ -58,6 +50,7 @@ func (h *Host) protect(r *repository) error {
 		judged[c.SHA] = true
 	}
 	var text strings.Builder
+	text.WriteString(push)
 	for _, branch := range sortedKeys(r.rules) {
 		x := r.rules[branch]
 		var kinds []string
@@ -80,8 +73,12 @@ func (h *Host) protect(r *repository) error {
 			}
 		}
 	}
+	return writeRules(r, file, text.String())
+}
+
+func writeRules(r *repository, file, text string) error {
 	// Renamed into place: a hook reads the old rules or the new, never a part.
-	if err := os.WriteFile(file+".new", []byte(text.String()), 0o644); err != nil {
+	if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
 		return fmt.Errorf("protecting %s: %w", r.fullName(), err)
 	}
 	if err := os.Rename(file+".new", file); err != nil {
@@ -104,4 +101,35 @@ func (h *Host) missingCheck(r *repository, sha string, rules Rules) error {
 		}
 	}
 	return nil
+}
+
+// PushRules are what a repository holds every push to, whoever pushes.
+type PushRules struct {
+	// Paths are globs of files that no push may change; a star stands for any text.
+	Paths []string `json:"paths,omitempty"`
+	// MaxFileSize is the most a file may have, in bytes; 0: any.
+	MaxFileSize int `json:"max_file_size,omitempty"`
+}
+
+// SetPushRules replaces the push rules of a repository; the zero value removes them.
+func (h *Host) SetPushRules(repo string, rules PushRules) error {
+	return h.with(repo, func(r *repository) error {
+		r.push = rules
+		return h.protect(r)
+	})
+}
+
+// pushRules are the lines of the hook's file that bind every push. Without the permission, an App may not touch workflows.
+func (h *Host) pushRules(r *repository) string {
+	var text strings.Builder
+	if h.gl == nil && h.opt.AppPermissions["workflows"] != "write" {
+		text.WriteString("push workflows -\n")
+	}
+	for _, glob := range r.push.Paths {
+		fmt.Fprintf(&text, "push path %s\n", glob)
+	}
+	if r.push.MaxFileSize > 0 {
+		fmt.Fprintf(&text, "push size %d\n", r.push.MaxFileSize)
+	}
+	return text.String()
 }

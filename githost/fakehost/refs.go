@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -104,14 +105,17 @@ func (h *Host) describePush(r *repository, e *event) error {
 
 func (h *Host) moveHead(r *repository, m *mergeRequest, sha string, actor *user) error {
 	e := event{kind: onMR, action: "synchronize", repo: r, actor: actor, mr: m, before: m.Head, after: sha}
-	m.Head, m.BaseSHA, m.Updated = sha, r.branches[m.Base], h.now()
+	m.was, m.Head, m.BaseSHA, m.Updated = m.Head, sha, r.branches[m.Base], h.now()
 	if err := h.measure(r, m); err != nil {
 		return err
 	}
-	if err := writeRef(r.path, fmt.Sprintf("refs/pull/%d/head", m.Number), sha); err != nil {
+	if err := writeRef(r.path, h.mrRef(m.Number, "head"), sha); err != nil {
 		return err
 	}
 	h.emit(e)
+	if h.gl != nil {
+		return h.gl.resetApprovals(r, m, actor)
+	}
 	if r.rules[m.Base].DismissStale {
 		for _, v := range m.reviews {
 			if v.State == Approved {
@@ -127,7 +131,7 @@ func (h *Host) moveHead(r *repository, m *mergeRequest, sha string, actor *user)
 // markMerged marks the merge requests into branch whose heads the update
 // brought in: on the default branch only, as the real host documents.
 func (h *Host) markMerged(r *repository, branch, before, after string, actor *user) error {
-	if branch != r.DefaultBranch && !h.opt.IndirectMergeEverywhere {
+	if branch != r.DefaultBranch && !h.opt.IndirectMergeEverywhere && h.gl == nil {
 		return nil
 	}
 	var open []*mergeRequest
@@ -147,6 +151,9 @@ func (h *Host) markMerged(r *repository, branch, before, after string, actor *us
 	for _, sha := range list {
 		brought[sha] = true
 	}
+	if h.gl != nil {
+		return h.gl.markMerged(r, open, brought, after, actor)
+	}
 	for _, m := range open {
 		if brought[m.Head] {
 			h.merged(r, m, after, actor)
@@ -165,6 +172,9 @@ func (h *Host) merged(r *repository, m *mergeRequest, sha string, actor *user) {
 // branchDeleted closes the merge requests from and into a deleted branch; those
 // into the head branch of a merged one are retargeted to where it went.
 func (h *Host) branchDeleted(r *repository, branch string, actor *user) error {
+	if h.gl != nil {
+		return nil // they stay open, broken
+	}
 	heir := ""
 	for _, m := range r.mrs() {
 		if m.Merged && !m.Fork && m.Branch == branch {
@@ -199,9 +209,15 @@ func (h *Host) MergeMR(repo string, number int, login string) (sha string, err e
 
 type mergeOptions struct {
 	method, guard, title, message string
+
+	squashMessage string // these two on a GitLab
+	removeSource  bool
 }
 
 func (h *Host) merge(r *repository, m *mergeRequest, u *user, o mergeOptions) (string, error) {
+	if h.gl != nil {
+		return h.gl.accept(r, m, u, o)
+	}
 	if err := h.mayMerge(r, m, u, o); err != nil {
 		return "", err
 	}
@@ -263,6 +279,9 @@ func (h *Host) mayMerge(r *repository, m *mergeRequest, u *user, o mergeOptions)
 	case o.method == "rebase":
 		return refuse(refusedNotMergeable, "Rebase merges are not allowed on this repository.")
 	}
+	if err := h.mayTouchWorkflows(r, m, u); err != nil {
+		return err
+	}
 	rules := r.rules[m.Base]
 	switch {
 	case rules.bypasses(u.Login):
@@ -273,6 +292,21 @@ func (h *Host) mayMerge(r *repository, m *mergeRequest, u *user, o mergeOptions)
 		return refuse(refusedNotMergeable, "Repository rule violations found\n\nThis branch must not contain merge commits.")
 	}
 	return h.unmet(r, m, rules)
+}
+
+// mayTouchWorkflows refuses the App without the permission what it may not push either.
+func (h *Host) mayTouchWorkflows(r *repository, m *mergeRequest, u *user) error {
+	if h.gl != nil || u != h.bot() || !u.Bot || h.opt.AppPermissions["workflows"] == "write" {
+		return nil
+	}
+	out, err := h.git(r.path, nil, "diff", "--name-only", "-z", m.BaseSHA+"..."+m.Head, "--", ".github/workflows")
+	if err != nil {
+		return err
+	}
+	if file, _, ok := strings.Cut(string(out), "\x00"); ok {
+		return refuse(refusedForbidden, "refusing to allow a GitHub App to create or update workflow `%s` without `workflows` permission", file)
+	}
+	return nil
 }
 
 // unmet answers the first of the branch's rules that m does not satisfy.

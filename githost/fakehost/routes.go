@@ -2,26 +2,37 @@ package fakehost
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 )
 
 // originalPath is the context key of a request's path before prefixes were cut.
 type originalPath struct{}
 
-// routes joins git, control and the API, which lives below / and /api/v3/.
+// routes joins git, control and the API, which lives below / and /api/v3/, on a
+// GitLab below /api/v4/.
 func (h *Host) routes() http.Handler {
 	api, control := h.gh.routes(), h.controlRoutes()
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	if h.gl != nil {
+		api = h.gl.routes()
+	}
+	return h.faulty(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if repo, service, ok := gitRequest(req.URL.Path); ok {
 			h.serveGit(w, req, repo, service)
 			return
 		}
 		if strings.HasPrefix(req.URL.Path, controlPrefix) {
 			control.ServeHTTP(w, req)
+			return
+		}
+		if h.gl != nil {
+			api.ServeHTTP(w, req)
 			return
 		}
 		req = req.WithContext(context.WithValue(req.Context(), originalPath{}, req.URL.Path))
@@ -32,7 +43,7 @@ func (h *Host) routes() http.Handler {
 			}
 		}
 		api.ServeHTTP(w, req)
-	})
+	}))
 }
 
 const repoPath = "/repos/{owner}/{repo}"
@@ -97,12 +108,36 @@ func (g *github) routes() http.Handler {
 	on("POST /graphql", graphQL)
 	on("/", func(*call) (int, any, error) { return 0, nil, errNotFound })
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		req = g.byID(req)
 		if p := strings.Split(req.URL.Path, "/"); len(p) > 5 && p[1] == "repos" && p[4] == "issues" && p[5] == "comments" {
 			comments.ServeHTTP(w, req)
 			return
 		}
 		mux.ServeHTTP(w, req)
 	})
+}
+
+// byID turns /repositories/{id}/… into /repos/{owner}/{repo}/…
+func (g *github) byID(req *http.Request) *http.Request {
+	id, rest, ok := strings.Cut(strings.TrimPrefix(req.URL.EscapedPath(), "/repositories/"), "/")
+	if !ok || !strings.HasPrefix(req.URL.Path, "/repositories/") {
+		return req
+	}
+	g.h.mu.Lock()
+	defer g.h.mu.Unlock()
+	for _, r := range g.h.repos {
+		if strconv.FormatInt(r.ID, 10) != id {
+			continue
+		}
+		to, err := url.Parse("/repos/" + r.fullName() + "/" + rest)
+		if err != nil {
+			return req
+		}
+		to.RawQuery = req.URL.RawQuery
+		req = req.Clone(req.Context())
+		req.URL = to
+	}
+	return req
 }
 
 // commentRoutes stand apart: issues/comments/{id} and issues/{number}/comments
@@ -127,7 +162,17 @@ func (h *Host) RoundTripper() http.RoundTripper { return roundTripper{h.http} }
 
 type roundTripper struct{ handler http.Handler }
 
-func (t roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t roundTripper) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+	// What a server does when a handler ends the connection.
+	defer func() {
+		switch r := recover(); {
+		case r == nil:
+		case r != http.ErrAbortHandler:
+			panic(r)
+		default:
+			resp, err = nil, cmp.Or(req.Context().Err(), io.ErrUnexpectedEOF)
+		}
+	}()
 	if req.Body != nil {
 		defer req.Body.Close()
 	}

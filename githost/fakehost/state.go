@@ -76,6 +76,7 @@ type Check struct {
 	App        string `json:"app"`
 	Status     string `json:"status"`
 	Conclusion string `json:"conclusion,omitempty"`
+	Title      string `json:"title,omitempty"`
 }
 
 // Commit is one commit of a branch's history.
@@ -99,7 +100,7 @@ func (h *Host) State(repo string) (s State, err error) {
 			s.Statuses = append(s.Statuses, Status{SHA: x.SHA, Context: x.Context, State: x.State, Description: x.Description, Creator: x.Creator.Login})
 		}
 		for _, c := range r.checks {
-			s.Checks = append(s.Checks, Check{SHA: c.SHA, Name: c.Name, App: c.Suite.App, Status: c.Status, Conclusion: c.Conclusion})
+			s.Checks = append(s.Checks, Check{SHA: c.SHA, Name: c.Name, App: c.Suite.App, Status: c.Status, Conclusion: c.Conclusion, Title: c.Title})
 		}
 		for _, run := range h.runs {
 			if run.repo == r {

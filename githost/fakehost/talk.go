@@ -33,6 +33,11 @@ func (h *Host) comment(r *repository, number int, u *user, body string) (*commen
 	if err := checkBody(body); err != nil {
 		return nil, err
 	}
+	if h.gl != nil {
+		if body = h.gl.quickActions(r, t, u, body); strings.TrimSpace(body) == "" {
+			return &comment{Thread: t, Author: u}, nil
+		}
+	}
 	c := &comment{ID: h.nextID(), Thread: t, Author: u, Body: body, Created: h.now(), Updated: h.now()}
 	r.comments = append(r.comments, c)
 	t.Updated = h.now()
@@ -138,6 +143,13 @@ func (h *Host) review(r *repository, m *mergeRequest, u *user, state, body, sha 
 	m.reviews = append(m.reviews, v)
 	if state != Pending {
 		h.submit(r, m, v)
+	}
+	if h.gl != nil && body != "" {
+		// A GitLab keeps no words with an opinion: they are a note.
+		if _, err := h.comment(r, m.Number, u, body); err != nil {
+			return nil, err
+		}
+		v.Body = ""
 	}
 	return v, nil
 }

@@ -68,8 +68,10 @@ type repository struct {
 	suites     []*suite
 	checks     []*check
 	rules      map[string]Rules
+	push       PushRules
 	rulesets   map[string]int64 // branch → id, from the first time it has rules
 	commits    map[string]*commit
+	gl         gitlabProject // what only a GitLab knows of it
 }
 
 func (r *repository) fullName() string { return r.Owner.Login + "/" + r.Name }
@@ -239,6 +241,12 @@ func (h *Host) AddRepository(n NewRepository) error {
 	}
 	r.branches = branches
 	h.repos[key] = r
+	if err := h.protect(r); err != nil {
+		return err
+	}
+	if h.gl != nil {
+		return h.gl.adopt(r, n)
+	}
 	if !n.NotInstalled {
 		h.install(r)
 	}
@@ -253,7 +261,7 @@ func (h *Host) SetPermission(repo, login, role string) error {
 		}
 		h.addUser(login)
 		r.perms[strings.ToLower(login)] = role
-		return nil
+		return h.protect(r)
 	})
 }
 
@@ -269,14 +277,6 @@ func (h *Host) SetRules(repo, branch string, rules Rules) error {
 			}
 		}
 		return h.protect(r)
-	})
-}
-
-// SetArchived makes a repository read-only, or usable again.
-func (h *Host) SetArchived(repo string, archived bool) error {
-	return h.with(repo, func(r *repository) error {
-		r.Archived = archived
-		return nil
 	})
 }
 
@@ -314,6 +314,9 @@ func (h *Host) role(r *repository, u *user) string {
 		role = cmp.Or(r.perms[strings.ToLower(u.Login)], RoleNone)
 		if role == RoleNone && u == h.bot() && r.installed {
 			role = RoleWrite
+			if h.gl != nil {
+				role = RoleMaintain
+			}
 		}
 	}
 	if role == RoleNone && !r.Private {
