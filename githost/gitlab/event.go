@@ -12,17 +12,16 @@ import (
 	"github.com/batchbot/batchbot/bot"
 )
 
-// payload holds what is used of every event; GitLab sends far more, and not always of the documented type. What only a hint needs is kept raw.
+// payload holds what is used of every event; GitLab sends far more, and not always of the documented type. What the event is about is
+// decoded by its kind, because one name means different things: a merge request's source is a project, a pipeline's a word.
 type payload struct {
-	User             *payloadUser               `json:"user"`
-	Project          *payloadProject            `json:"project"`
-	ObjectAttributes *attributes                `json:"object_attributes"`
-	MergeRequest     *payloadMR                 `json:"merge_request"`
-	Changes          map[string]json.RawMessage `json:"changes"`
-	Builds           []struct {
-		Name string `json:"name"`
-	} `json:"builds"`
-	Ref string `json:"ref"`
+	User         *payloadUser               `json:"user"`
+	Project      *payloadProject            `json:"project"`
+	About        json.RawMessage            `json:"object_attributes"`
+	MergeRequest *payloadMR                 `json:"merge_request"`
+	Changes      map[string]json.RawMessage `json:"changes"`
+	Builds       []json.RawMessage          `json:"builds"`
+	Ref          string                     `json:"ref"`
 }
 
 type payloadUser struct {
@@ -41,11 +40,10 @@ type payloadMR struct {
 	TargetProjectID int64 `json:"target_project_id"`
 }
 
-// attributes is what an event is about: a note, a merge request or a pipeline.
-type attributes struct {
-	ID     int64  `json:"id"`
-	Action string `json:"action"`
-
+// aboutNote is what a Note Hook is about.
+type aboutNote struct {
+	ID           int64    `json:"id"`
+	Action       string   `json:"action"`
 	Note         string   `json:"note"`
 	NoteableType string   `json:"noteable_type"`
 	System       bool     `json:"system"`
@@ -54,10 +52,17 @@ type attributes struct {
 	UpdatedAt    hookTime `json:"updated_at"`
 	Internal     bool     `json:"internal"`
 	Confidential bool     `json:"confidential"`
+}
 
+// aboutMR is what a Merge Request Hook is about.
+type aboutMR struct {
 	payloadMR
+	Action string `json:"action"`
 	OldRev string `json:"oldrev"`
+}
 
+// aboutPipeline is what a Pipeline Hook is about.
+type aboutPipeline struct {
 	SHA    string `json:"sha"`
 	Status string `json:"status"`
 	Source string `json:"source"`
@@ -124,9 +129,6 @@ func (h *Host) Parse(event string, body []byte) (events []bot.Event, why string,
 		hint.Kind, hint.Branch = bot.EventBranch, branch
 		return []bot.Event{hint}, "", nil
 	}
-	if p.ObjectAttributes == nil {
-		return nil, "", fmt.Errorf("the payload of a %s is about nothing", event)
-	}
 	switch event {
 	case noteHook:
 		return h.noteEvent(hint, p)
@@ -136,9 +138,24 @@ func (h *Host) Parse(event string, body []byte) (events []bot.Event, why string,
 	return h.pipelineEvents(hint, p)
 }
 
+// about decodes what an event is about.
+func about[T any](event string, p *payload) (T, error) {
+	var v T
+	err := errors.New("it is missing")
+	if len(p.About) > 0 && string(p.About) != "null" {
+		err = json.Unmarshal(p.About, &v)
+	}
+	if err != nil {
+		return v, fmt.Errorf("what the payload of a %s is about is not valid: %w", event, err)
+	}
+	return v, nil
+}
+
 func (h *Host) noteEvent(hint bot.Event, p *payload) ([]bot.Event, string, error) {
-	note := p.ObjectAttributes
+	note, err := about[aboutNote](noteHook, p)
 	switch {
+	case err != nil:
+		return nil, "", err
 	case note.NoteableType != "MergeRequest":
 		return nil, "a note on something else than a merge request", nil
 	case note.Action != "" && note.Action != "create": // before 16.11 there is no action: then it is a new one
@@ -181,7 +198,10 @@ func (h *Host) noteEvent(hint bot.Event, p *payload) ([]bot.Event, string, error
 }
 
 func mergeRequestEvent(hint bot.Event, p *payload) ([]bot.Event, string, error) {
-	mr := p.ObjectAttributes
+	mr, err := about[aboutMR](mergeRequestHook, p)
+	if err != nil {
+		return nil, "", err
+	}
 	if !mergeRequestActions[mr.Action] {
 		return nil, ignoredAction(mr.Action), nil
 	}
@@ -201,11 +221,15 @@ func mergeRequestEvent(hint bot.Event, p *payload) ([]bot.Event, string, error) 
 
 // pipelineEvents hints at the pipeline's commit, and at its merge request: a pipeline of merged results has a commit nobody asks for.
 func (h *Host) pipelineEvents(hint bot.Event, p *payload) ([]bot.Event, string, error) {
-	pipeline := p.ObjectAttributes
+	pipeline, err := about[aboutPipeline](pipelineHook, p)
+	if err != nil {
+		return nil, "", err
+	}
 	if !isCommitID(pipeline.SHA) {
 		return nil, "", errors.New("the payload of a Pipeline Hook names no commit")
 	}
-	if p.onlyStatus(h.config.StatusContext) {
+	// A pipeline that only holds statuses is of whoever wrote the first one; statuses are not among its builds.
+	if pipeline.Source == "external" && len(p.Builds) == 0 && p.User != nil && h.isOurself(p.User.ID) {
 		return nil, "our own status", nil
 	}
 	if unfinishedPipelines[pipeline.Status] {
@@ -235,19 +259,6 @@ func (p *payload) changed(names []string) bool {
 	return false
 }
 
-// onlyStatus reports whether a pipeline was made to hold nothing but the commit status of that name.
-func (p *payload) onlyStatus(name string) bool {
-	if p.ObjectAttributes.Source != "external" || len(p.Builds) == 0 {
-		return false
-	}
-	for _, b := range p.Builds {
-		if b.Name != name {
-			return false
-		}
-	}
-	return true
-}
-
 // unheard says why nobody listens to what author writes; empty: it is listened to.
 func (h *Host) unheard(author bot.Actor) string {
 	switch {
@@ -259,15 +270,20 @@ func (h *Host) unheard(author bot.Actor) string {
 		return "written by a bot"
 	}
 	// With a person's token our own words carry no sign of it.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if _, err := h.ownID(ctx); err != nil {
-		h.log.Warn("who wrote a comment cannot be compared with the bot", "error", err)
-	}
-	if h.isOwn(author.ID) {
+	if h.isOurself(author.ID) {
 		return "written by ourselves"
 	}
 	return ""
+}
+
+// isOurself is isOwn for a reader of payloads, who asks who we are when it is not known yet. When the host does not say, nobody is.
+func (h *Host) isOurself(id int64) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := h.ownID(ctx); err != nil {
+		h.log.Warn("who did something cannot be compared with the bot", "error", err)
+	}
+	return h.isOwn(id)
 }
 
 func ignoredAction(action string) string { return "action " + strconv.Quote(action) + " is not used" }

@@ -205,7 +205,8 @@ func readsNoChecks(t *testing.T, w World) {
 }
 
 func readsRequired(t *testing.T, w World) {
-	sha := w.Commit("b1", map[string]string{"a.txt": "a\n"})
+	// Some hosts report what they demand only of a merge request.
+	sha := read(t, w, w.OpenMR(change("bob", "b1", "a.txt"))).HeadSHA
 	w.RequireChecks("main", "build", "lint")
 	w.Report(sha, "other", bot.CheckFailure)
 	w.Report(sha, "build", bot.CheckSuccess)
@@ -215,6 +216,32 @@ func readsRequired(t *testing.T, w World) {
 	w.Report(sha, "lint", bot.CheckSuccess)
 	if got := judgeCI(t, w, sha); got.Verdict != bot.CIGreen {
 		t.Errorf("all that is required is green, yet CI is %v", got.Verdict)
+	}
+}
+
+func readsRules(t *testing.T, w World) {
+	rules := func(branch string) bot.TargetRules {
+		return ok[bot.TargetRules](t)(w.Host().ReadTargetRules(t.Context(), w.Repository(), branch))
+	}
+	for _, branch := range []string{"main", "nothing"} {
+		if got := rules(branch); got.LinearHistory || got.MergeQueue || got.SquashOnly || got.RequiredReviews != 0 || len(got.RequiredChecks) != 0 {
+			t.Errorf("nothing is demanded on %s, yet %+v", branch, got)
+		}
+	}
+	w.Commit("dev", map[string]string{"d.txt": "d\n"})
+	w.RequireApprovals("main", 2)
+	w.RequireChecks("dev", "build", "lint")
+	if got := rules("main"); got.RequiredReviews != 2 || len(got.RequiredChecks) != 0 {
+		t.Errorf("two reviews are demanded on main, yet %+v", got)
+	}
+	var names []string
+	got := rules("dev")
+	for _, c := range got.RequiredChecks {
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	if got.RequiredReviews != 0 || !slices.Equal(names, []string{"build", "lint"}) {
+		t.Errorf("two checks are demanded on dev, yet %+v", got)
 	}
 }
 

@@ -43,7 +43,8 @@ type World interface {
 	Comment(number int, author, body string) int64
 	// EditComment changes what somebody wrote.
 	EditComment(id int64, body string)
-	// Approve approves a merge request at its present head; body may be empty.
+	// Approve approves a merge request at its present head; body may be empty. What is peculiar to the host decides what kind of comment
+	// body is.
 	Approve(number int, by, body string)
 	// Unapprove takes an approval back, by whatever the host has for that.
 	Unapprove(number int, by string)
@@ -63,6 +64,23 @@ type World interface {
 	Archive()
 	// Deliveries lists every webhook so far, in order.
 	Deliveries() []Delivery
+}
+
+// Peculiar is implemented by a World whose host lacks what no adapter can make up for.
+type Peculiar interface{ Peculiarities() Peculiarities }
+
+// Peculiarities say how a host differs.
+type Peculiarities struct {
+	IssuesApart     bool // issues have numbers of their own, so what is said on one is not heard
+	SilentApprovals bool // an approval has no words: what is said with one is a comment beside it
+	UnsignedBodies  bool // deliveries carry a secret instead of a signature, so a changed body is not noticed
+}
+
+func peculiarities(w World) Peculiarities {
+	if p, ok := w.(Peculiar); ok {
+		return p.Peculiarities()
+	}
+	return Peculiarities{}
 }
 
 // NewMR is a merge request to open.
@@ -112,6 +130,7 @@ func Run(t *testing.T, create func(t *testing.T) World) {
 		"checks are reported with their newest state":            readsChecks,
 		"no check is not a pending check":                        readsNoChecks,
 		"required checks are those the target demands":           readsRequired,
+		"what landing on a target takes is read":                 readsRules,
 		"a status on a head is written and known as our own":     writesStatus,
 		"a batch MR is found in any state":                       findsBatchMR,
 		"opening twice is opening once":                          opensOnce,
