@@ -211,7 +211,7 @@ func (r demoReport) writeTable(w io.Writer) error {
 	if !r.LandedEqualsTested {
 		same = "What landed is NOT what CI tested."
 	}
-	fmt.Fprintf(&b, "\n%d merge requests landed after %d CI runs, in %.1f s. %s\n", len(r.Landed), r.CIRuns, float64(r.ElapsedMS)/1000, same)
+	fmt.Fprintf(&b, "\n%d merge requests landed after %d CI runs, in %.1fs. %s\n", len(r.Landed), r.CIRuns, float64(r.ElapsedMS)/1000, same)
 	fmt.Fprintf(&b, "\ngit log --graph %s\n%s", r.Target, r.graph)
 	_, err := io.WriteString(w, b.String())
 	return err
