@@ -156,8 +156,10 @@ func judgeMerge(pr *github.PullRequest, head string, status int, words string) b
 	case status == http.StatusConflict || has("was modified"):
 		// The head is the one given, so the base moved under the call or the host lags behind itself.
 		answer.Outcome = bot.MergeNotReady
-	case has("not allowed", "merge queue", "draft", "squash", "rebase"):
+	case has("not allowed", "merge queue", "draft", "squash", "rebase", "must not contain merge commits"):
 		// no waiting helps
+	case has("without `workflows` permission"):
+		answer.Message = words + "; give the App the workflows: write permission, or land this change by hand"
 	case status == http.StatusForbidden, status == http.StatusNotFound: // GitHub hides what one may not do
 		answer.Message = words + "; the bot needs the contents: write permission, and if the target restricts who may merge, a place on its bypass list"
 	case pr.GetMergeableState() == "dirty":

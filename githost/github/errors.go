@@ -15,6 +15,8 @@ import (
 	"github.com/batchbot/batchbot/githost"
 )
 
+const appRefused = "GitHub refuses the App's own signature (401): check app_id, private_key and this machine's clock"
+
 // meaning turns what a call returned into the core's words. Everything without a meaning of its own stays as it is: transient.
 func meaning(err error) error {
 	if err == nil {
@@ -32,7 +34,7 @@ func meaning(err error) error {
 		case http.StatusForbidden:
 			return fmt.Errorf("installation %d is suspended: %w", token.InstallationID, bot.ErrGone)
 		case http.StatusUnauthorized:
-			return errors.New("GitHub refuses the App's own signature (401): check app_id, private_key and this machine's clock")
+			return errors.New(appRefused)
 		}
 		return fmt.Errorf("asking for a token of installation %d: %s", token.InstallationID, token.Response.Status)
 	}
@@ -43,7 +45,7 @@ func meaning(err error) error {
 	case http.StatusNotFound:
 		return bot.ErrNotFound
 	case http.StatusForbidden:
-		if strings.Contains(strings.ToLower(message), "archived") {
+		if lower := strings.ToLower(message); strings.Contains(lower, "archived") || strings.Contains(lower, "installation has been suspended") {
 			return fmt.Errorf("%s: %w", message, bot.ErrGone)
 		}
 		return fmt.Errorf("%s: %w", message, bot.ErrForbidden)
@@ -115,16 +117,21 @@ func (h *Host) callAt(ctx context.Context, repo bot.Repository, path string, f f
 	if err != nil {
 		return err
 	}
-	c, installation, err := h.clientFor(ctx, repo)
-	if err != nil {
-		return err
-	}
-	err = f(c, owner, name)
-	if status, _ := refusal(err); status == http.StatusUnauthorized {
-		// A token ends early when an installation's permissions change.
+	for again := false; ; again = true {
+		c, installation, err := h.clientFor(ctx, repo)
+		if err != nil {
+			return err
+		}
+		err = f(c, owner, name)
+		if status, _ := refusal(err); status != http.StatusUnauthorized {
+			return meaning(err)
+		}
+		// A token ends early when its installation changes or ends: asking for another says which. Nothing was done with this one.
 		h.forget(installation)
+		if h.app == nil || again {
+			return meaning(err)
+		}
 	}
-	return meaning(err)
 }
 
 // pathOf returns where repo is, as far as known.

@@ -47,6 +47,7 @@ type Host struct {
 	config  Config
 	secrets [][]byte
 	api     *url.URL // ends in a slash
+	upload  *url.URL // ends in a slash
 	web     string   // no slash at the end
 	git     string   // no slash at the end
 	log     *slog.Logger
@@ -58,11 +59,12 @@ type Host struct {
 
 	mu            sync.Mutex
 	installations map[int64]*client
-	found         map[int64]int64  // repository id → installation, when its row does not say
-	moved         map[int64]moved  // repository id → where it is now
-	looked        map[int64]look   // repository id → when it was last looked up by id, and what came of it
-	apps          map[string]int64 // App slug → its id
-	notFoundWaits []time.Duration  // between readings of something not found
+	found         map[int64]int64    // repository id → installation, when its row does not say
+	moved         map[int64]moved    // repository id → where it is now
+	looked        map[int64]look     // repository id → when it was last looked up by id, and what came of it
+	apps          map[string]int64   // App slug → its id
+	gitTokens     map[int64]gitToken // repository id → its token for git
+	notFoundWaits []time.Duration    // between readings of something not found
 }
 
 var (
@@ -87,6 +89,7 @@ func New(config Config) (*Host, error) {
 		moved:         map[int64]moved{},
 		looked:        map[int64]look{},
 		apps:          map[string]int64{},
+		gitTokens:     map[int64]gitToken{},
 		notFoundWaits: []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond},
 	}
 	if h.log == nil {
@@ -164,17 +167,28 @@ func (h *Host) locate() error {
 	root := strings.HasPrefix(u.Host, "api.") || strings.Contains(u.Host, ".api.")
 	h.web = strings.TrimSuffix(h.config.WebURL, "/")
 	if h.web == "" {
-		h.web = u.Scheme + "://" + strings.TrimPrefix(u.Host, "api.")
+		h.web = u.Scheme + "://" + strings.TrimPrefix(u.Host, "api.") + strings.TrimSuffix(u.Path, "/")
 	}
 	if u.Path = strings.TrimSuffix(u.Path, "/") + "/"; !root {
 		u.Path += "api/v3/"
 	}
-	h.api = u
+	h.api, h.upload = u, uploads(u, root)
 	h.git = strings.TrimSuffix(h.config.GitURL, "/")
 	if h.git == "" {
 		h.git = h.web
 	}
 	return nil
+}
+
+// uploads is where files are uploaded to, by GitHub's own rules. Nothing here uploads; the client wants the address nevertheless.
+func uploads(api *url.URL, root bool) *url.URL {
+	u := *api
+	if root {
+		u.Host = strings.Replace(u.Host, "api.", "uploads.", 1)
+	} else {
+		u.Path = strings.TrimSuffix(u.Path, "v3/") + "uploads/"
+	}
+	return &u
 }
 
 // Name is the configured, stable name of this host.
@@ -188,7 +202,7 @@ func (h *Host) client(identity string, auth http.RoundTripper) *client {
 		Spacing:  h.config.WriteSpacing,
 		Cache:    h.cache,
 	})))
-	c.BaseURL, c.UploadURL = h.api, h.api
+	c.BaseURL, c.UploadURL = h.api, h.upload
 	c.UserAgent = ""
 	return &client{Client: c}
 }
@@ -215,12 +229,23 @@ func (h *Host) installation(id int64) (*client, error) {
 	return c, nil
 }
 
-// forget drops an installation's client, so that the next one asks for a new token.
+// forget drops an installation's client and tokens, so that the next ones are asked for anew.
 func (h *Host) forget(id int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.app != nil {
-		delete(h.installations, id)
+	if h.app == nil {
+		return
+	}
+	delete(h.installations, id)
+	for repo, token := range h.gitTokens {
+		if token.installation == id {
+			delete(h.gitTokens, repo)
+		}
+	}
+	for repo, found := range h.found {
+		if found == id {
+			delete(h.found, repo)
+		}
 	}
 }
 

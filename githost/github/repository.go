@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -112,15 +111,12 @@ func (h *Host) ReadRepository(ctx context.Context, repo bot.Repository) (bot.Hos
 	fail := func(err error) (bot.HostRepository, error) {
 		return bot.HostRepository{}, fmt.Errorf("reading repository %s (%d): %w", repo.Path, repo.ExternalID, err)
 	}
-	c, installation, err := h.clientFor(ctx, repo)
-	if err != nil {
-		return fail(err)
-	}
-	found, _, err := c.Repositories.GetByID(ctx, repo.ExternalID)
-	if status, _ := refusal(err); status == http.StatusUnauthorized {
-		h.forget(installation)
-	}
-	if err = meaning(err); errors.Is(err, bot.ErrNotFound) {
+	var found *github.Repository
+	err := h.callAt(ctx, repo, h.pathOf(repo), func(c *client, _, _ string) (err error) {
+		found, _, err = c.Repositories.GetByID(ctx, repo.ExternalID)
+		return err
+	})
+	if errors.Is(err, bot.ErrNotFound) {
 		return fail(fmt.Errorf("it is deleted, or no longer ours to see: %w", bot.ErrGone))
 	}
 	if err != nil {
@@ -130,6 +126,10 @@ func (h *Host) ReadRepository(ctx context.Context, repo bot.Repository) (bot.Hos
 		return fail(errors.New("the answer is another repository"))
 	}
 	h.notePath(repo, found.GetFullName())
+	_, installation, err := h.clientFor(ctx, repo)
+	if err != nil {
+		return fail(err)
+	}
 	return bot.HostRepository{
 		RepositoryRef: h.repositoryRef(found, installation),
 		Archived:      found.GetArchived() || found.GetDisabled(),

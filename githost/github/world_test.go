@@ -227,6 +227,11 @@ func (w *world) Statuses(sha string) []hosttest.Status {
 	w.must(err)
 	words := map[string]bot.CheckState{"pending": bot.CheckPending, "success": bot.CheckSuccess, "failure": bot.CheckFailure}
 	var list []hosttest.Status
+	for _, c := range state.Checks {
+		if c.SHA == sha && c.Name == "batchbot" && c.App == "batchbot" {
+			list = append(list, hosttest.Status{State: map[string]bot.CheckState{"": bot.CheckPending, "success": bot.CheckSuccess, "failure": bot.CheckFailure}[c.Conclusion], Description: c.Title})
+		}
+	}
 	for _, s := range state.Statuses {
 		if s.SHA == sha && s.Context == "batchbot" {
 			list = append(list, hosttest.Status{State: words[s.State], Description: s.Description})
@@ -318,7 +323,7 @@ func TestGitGetsInByTheHeader(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.must(w.fake.AddRepository(fakehost.NewRepository{Owner: "acme", Name: "secret", Private: true}))
-	server := httptest.NewServer(w.fake.Handler())
+	server := httptest.NewServer(contract.Handler(t, w.fake.Handler()))
 	defer server.Close()
 	_, pem := appKey()
 	h, err := github.New(github.Config{
@@ -333,19 +338,50 @@ func TestGitGetsInByTheHeader(t *testing.T) {
 	}
 	remote, err := h.GitRemote(t.Context(), bot.Repository{RepositoryRef: list[i]})
 	w.must(err)
-	look := func(header string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), "git", "ls-remote", remote.URL, "refs/heads/main")
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true",
-			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http.extraHeader", "GIT_CONFIG_VALUE_0="+header)
-		out, err := cmd.Output()
-		return string(out), err
-	}
 	tip, err := w.fake.Branch("acme/secret", "main")
 	w.must(err)
-	if out, err := look(remote.Header.Reveal()); err != nil || !strings.HasPrefix(out, tip) {
-		t.Errorf("with the header git saw %q, %v", out, err)
+	if got := lsRemote(t, remote); got != tip {
+		t.Errorf("with the header git saw %q", got)
 	}
-	if out, err := look("X-Nothing: here"); err == nil {
-		t.Errorf("without it git saw %q", out)
+	remote.Header = "X-Nothing: here"
+	if got := lsRemote(t, remote); got != "" {
+		t.Errorf("without it git saw %q", got)
+	}
+}
+
+// lsRemote is what git itself sees of main, empty if it is not let in.
+func lsRemote(t *testing.T, remote bot.GitRemote) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", "ls-remote", remote.URL, "refs/heads/main")
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http.extraHeader", "GIT_CONFIG_VALUE_0="+remote.Header.Reveal())
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	sha, _, _ := strings.Cut(string(out), "\t")
+	return sha
+}
+
+// servePrefixed puts a host on a real connection below a path; seen lists what was asked for.
+func servePrefixed(t *testing.T, fake *fakehost.Host, prefix string) (address string, seen func() []string) {
+	t.Helper()
+	var (
+		mu  sync.Mutex
+		all []string
+	)
+	below := http.StripPrefix(prefix, fake.Handler())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		all = append(all, req.Method+" "+req.URL.Path)
+		mu.Unlock()
+		below.ServeHTTP(w, req)
+	}))
+	t.Cleanup(server.Close)
+	fake.SetBaseURL(server.URL + prefix)
+	return server.URL, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
 	}
 }
