@@ -191,8 +191,12 @@ func decideGreen(v view, conclusion string) action {
 	return action{verb: enterLanding, concl: conclusion, why: "landing"}
 }
 
-// noteOnce writes a note unless it stands there already.
+// noteOnce writes a note unless it stands there already. It is cut to what the row keeps whole: else it would look new in every tick.
 func noteOnce(v view, code bot.Code, message string, extend time.Duration) action {
+	const most = 1500 // bytes
+	if len(message) > most {
+		message = strings.ToValidUTF8(message[:most], "") + "…"
+	}
 	if v.batch.Code == code && v.batch.Message == message {
 		return action{verb: rest, why: message}
 	}

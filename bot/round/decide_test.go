@@ -1,6 +1,7 @@
 package round
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -121,11 +122,17 @@ func TestDecide(t *testing.T) {
 
 func TestNotesAreWrittenOnce(t *testing.T) {
 	t.Parallel()
-	v := opened()
-	v.checks.Verdict = bot.CIMissing
-	first := decide(v)
-	v.batch.Message = first.why
-	if again := decide(v); again.verb != rest {
-		t.Errorf("the same note is written again: %+v", again)
+	endless := bot.Check{Name: strings.Repeat("é", 3000)}
+	for _, checks := range []bot.CIJudgement{{Verdict: bot.CIMissing}, {Verdict: bot.CICancelled, Checks: []bot.Check{endless}}} {
+		v := opened()
+		v.checks = checks
+		first := decide(v)
+		if first.verb != note || len([]rune(first.why)) > 2000 {
+			t.Errorf("%s: decided %+v", checks.Verdict, first)
+		}
+		v.batch.Message = first.why
+		if again := decide(v); again.verb != rest {
+			t.Errorf("the same note is written again: %+v", again)
+		}
 	}
 }
