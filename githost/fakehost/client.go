@@ -16,8 +16,9 @@ import (
 // do (comment, review, merge) goes over the host's ordinary API by their
 // tokens; API is a short cut for that.
 type Client struct {
-	base string
-	http *http.Client
+	base   string
+	http   *http.Client
+	gitlab bool
 }
 
 // NewClient talks to the host at baseURL; a nil client means one
@@ -48,7 +49,7 @@ func (c *Client) do(ctx context.Context, method, path, token string, in, out any
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if token != "" {
-		req.Header.Set("Authorization", "token "+token)
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -76,10 +77,15 @@ func (c *Client) do(ctx context.Context, method, path, token string, in, out any
 	return nil
 }
 
-// API calls a REST endpoint as a user, such as "POST", "/repos/o/r/issues/1/comments".
+// API calls a REST endpoint as a user, such as "POST", "/repos/o/r/issues/1/comments",
+// or on a GitLab "/projects/o%2Fr/merge_requests/1/notes".
 // out may be nil.
 func (c *Client) API(ctx context.Context, login, method, path string, in, out any) error {
-	return c.do(ctx, method, "/api/v3"+path, login+"-token", in, out)
+	root := "/api/v3"
+	if c.gitlab {
+		root = gitlabAPI
+	}
+	return c.do(ctx, method, root+path, login+"-token", in, out)
 }
 
 // AddRepository makes a repository.
@@ -148,6 +154,9 @@ func (c *Client) SetInstalled(ctx context.Context, repo string, installed bool) 
 
 // Comment writes a comment by its author's token and answers its id.
 func (c *Client) Comment(ctx context.Context, repo string, number int, author, body string) (int64, error) {
+	if c.gitlab {
+		return c.gitLabComment(ctx, repo, number, author, body)
+	}
 	var out struct{ ID int64 }
 	err := c.API(ctx, author, http.MethodPost, fmt.Sprintf("/repos/%s/issues/%d/comments", repo, number), object{"body": body}, &out)
 	return out.ID, err
@@ -156,6 +165,9 @@ func (c *Client) Comment(ctx context.Context, repo string, number int, author, b
 // Review submits a review by its author's token: Approved, ChangesRequested or
 // Commented.
 func (c *Client) Review(ctx context.Context, repo string, number int, author, state, body string) (int64, error) {
+	if c.gitlab {
+		return c.gitLabReview(ctx, repo, number, author, state, body)
+	}
 	verb := ""
 	for v, s := range reviewStates {
 		if s == state {

@@ -119,6 +119,15 @@ func (h *Host) controlRoutes() http.Handler {
 	})
 	do("heal", func(controlRequest) (any, error) { h.Heal(); return object{}, nil })
 	do("broken", func(controlRequest) (any, error) { return h.Broken(), nil })
+	for path, f := range h.labControls() {
+		on(path, func(body []byte) (any, error) {
+			var in labRequest
+			if err := decodeControl(body, &in); err != nil {
+				return nil, err
+			}
+			return f(in)
+		})
+	}
 	do("user", func(in controlRequest) (any, error) {
 		h.AddUser(in.Login)
 		return object{"token": in.Login + "-token"}, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/xanzy/go-gitlab"
 
 	"github.com/batchbot/batchbot/githost/fakehost"
+	"github.com/batchbot/batchbot/githost/hosttest/contract"
 )
 
 const (
@@ -31,7 +33,12 @@ func newGitLab(t *testing.T, edit ...func(*fakehost.Options)) *fakehost.Host {
 	}
 	h, err := fakehost.New(opt)
 	must(t, err)
-	t.Cleanup(h.Close)
+	t.Cleanup(func() {
+		h.Close()
+		for _, d := range h.Deliveries() {
+			contract.GitLabWebhook(t, d.Event, d.Payload)
+		}
+	})
 	h.AddUser("dan")
 	must(t, h.AddRepository(fakehost.NewRepository{
 		Owner: "acme/apps", Name: "web.one", Files: map[string]string{"README.md": "# web\n", "a/b c.txt": "one\n"},
@@ -43,7 +50,7 @@ func newGitLab(t *testing.T, edit ...func(*fakehost.Options)) *fakehost.Host {
 // asUser is a client with a user's token, without sockets.
 func asUser(t *testing.T, h *fakehost.Host, login string) *gitlab.Client {
 	t.Helper()
-	return get(gitlab.NewClient(login+"-token", gitlab.WithBaseURL(lab), gitlab.WithHTTPClient(&http.Client{Transport: h.RoundTripper()}), gitlab.WithoutRetries()))(t)
+	return get(gitlab.NewClient(login+"-token", gitlab.WithBaseURL(lab), gitlab.WithHTTPClient(&http.Client{Transport: contract.GitLab(t, h.RoundTripper())}), gitlab.WithoutRetries()))(t)
 }
 
 const botLogin = "group_1_bot_batchbot"
@@ -564,5 +571,38 @@ func TestThePathIsUnescapedOnce(t *testing.T) {
 	must(t, err)
 	if again.StatusCode != http.StatusNotModified {
 		t.Errorf("the second time answered %d", again.StatusCode)
+	}
+}
+
+func TestAGitLabInAnotherProcessIsSteered(t *testing.T) {
+	t.Parallel()
+	h := newGitLab(t)
+	server := httptest.NewServer(h.Handler())
+	t.Cleanup(server.Close)
+	c := fakehost.NewClient(server.URL, nil).GitLab()
+	n := get(c.OpenMR(ctx, project, fakehost.NewMR{Author: "bob", Head: "one", Title: "One", Files: map[string]string{"one.txt": "x\n"}}))(t)
+	id := get(c.Comment(ctx, project, n, "bob", "/batch"))(t)
+	get(c.Review(ctx, project, n, "cleo", fakehost.Approved, "fine"))(t)
+	must(t, c.SetGitLab(ctx, fakehost.GitLab{MarkAfter: -1}))
+	must(t, c.SetMergeStatus(ctx, project, n, "checking"))
+	if err := c.API(ctx, botLogin, http.MethodPut, "/projects/acme%2Fapps%2Fweb.one/merge_requests/1/merge", map[string]any{}, nil); err == nil || !strings.Contains(err.Error(), "405") {
+		t.Errorf("merging what is being checked: %v", err)
+	}
+	must(t, c.SetMergeStatus(ctx, project, n, ""))
+	must(t, c.SetProject(ctx, project, fakehost.Project{MergeMethod: "ff"}))
+	must(t, c.Protect(ctx, project, "one", fakehost.Protection{Push: fakehost.NoAccess}))
+	must(t, c.SetBranch(ctx, project, "main", labState(t, h, n).Head, "ada"))
+	if done := get(c.RunJobs(ctx))(t); done != 1 {
+		t.Errorf("did %d jobs", done)
+	}
+	mr := labState(t, h, n)
+	if mr.State != "merged" || len(mr.Comments) != 2 || mr.Comments[0].ID != id || len(mr.Reviews) != 1 {
+		t.Errorf("in the end %+v", mr)
+	}
+	if err := c.SetProject(ctx, project, fakehost.Project{MergeMethod: "fast"}); err == nil {
+		t.Error("an unknown merge method was taken")
+	}
+	if err := c.DeleteFork(ctx, project, n); err == nil {
+		t.Error("a fork was deleted that is none")
 	}
 }
