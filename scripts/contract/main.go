@@ -56,14 +56,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	file := filepath.Join(folder, "sources.json")
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("%w (run this in the root of the checkout)", err)
-	}
 	var l lock
-	if err := json.Unmarshal(b, &l); err != nil {
-		return fmt.Errorf("reading %s: %w", file, err)
+	if err := read("sources.json", &l); err != nil {
+		return err
 	}
 	switch {
 	case len(args) == 1 && args[0] == "update":
@@ -76,9 +71,25 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(file, append(b, '\n'), 0o644)
+		return os.WriteFile(filepath.Join(folder, "sources.json"), append(b, '\n'), 0o644)
 	case len(args) == 2 && args[0] == "table":
-		return table(l, args[1], out)
+		var e exceptions
+		if err := read("exceptions.json", &e); err != nil {
+			return err
+		}
+		return table(l, e, args[1], out)
 	}
 	return errors.New("usage: contract update | contract table FOLDER")
+}
+
+// read reads a file of the folder.
+func read(name string, v any) error {
+	b, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		return fmt.Errorf("%w (run this in the root of the checkout)", err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	return nil
 }

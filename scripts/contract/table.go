@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,17 +14,19 @@ import (
 // exceptions is what table reads of exceptions.json.
 type exceptions struct {
 	Undescribed []struct{ Request string }
-	Statuses    []struct {
-		Request string
-		Status  int
-	}
-	Fields []struct{ In, At string }
+	Statuses    []unlisted
+	Fields      []struct{ In, At string }
+}
+
+type unlisted struct {
+	Request string
+	Status  int
 }
 
 // table prints which operations, with which statuses, and which webhooks each
 // suite exercised. It is an error if one that is kept was exercised by none, or
 // if an exception was needed by none: both lists hold what is used and no more.
-func table(l lock, notes string, out io.Writer) error {
+func table(l lock, e exceptions, notes string, out io.Writer) error {
 	suites, err := filepath.Glob(filepath.Join(notes, "*.txt"))
 	if err != nil || len(suites) == 0 {
 		return errors.Join(err, fmt.Errorf("no notes in %s: run `make contract`", notes))
@@ -77,40 +77,21 @@ func table(l lock, notes string, out io.Writer) error {
 		return err
 	}
 
-	stale, err := unneeded(seen)
-	if err != nil {
-		return err
-	}
+	needed := e.notes()
+	stale := slices.DeleteFunc(slices.Clone(needed), func(what string) bool { return len(seen[what]) > 0 })
 	switch {
 	case len(never) > 0:
 		return fmt.Errorf("never exercised: %s; test it, or keep it out of sources.json", strings.Join(never, ", "))
 	case len(stale) > 0:
 		return fmt.Errorf("exceptions that nothing needs any more: %s; take them out of exceptions.json", strings.Join(stale, ", "))
 	}
-	fmt.Fprintf(out, "\nEverything kept was exercised; all %d exceptions are needed.\n", countExceptions(maps.Keys(seen)))
+	fmt.Fprintf(out, "\nEverything kept was exercised; all %d exceptions are needed.\n", len(needed))
 	return nil
 }
 
-func countExceptions(seen func(func(string) bool)) (n int) {
-	for what := range seen {
-		if strings.HasPrefix(what, "exception ") {
-			n++
-		}
-	}
-	return n
-}
-
-// unneeded are the exceptions nothing noted.
-func unneeded(seen map[string]map[string][]string) ([]string, error) {
-	b, err := os.ReadFile(filepath.Join(folder, "exceptions.json"))
-	if err != nil {
-		return nil, err
-	}
-	var e exceptions
-	if err := json.Unmarshal(b, &e); err != nil {
-		return nil, fmt.Errorf("reading exceptions.json: %w", err)
-	}
-	var all, stale []string
+// notes are what the tests note of exceptions that they needed.
+func (e exceptions) notes() []string {
+	var all []string
 	for _, u := range e.Undescribed {
 		all = append(all, "exception undescribed "+u.Request)
 	}
@@ -118,12 +99,7 @@ func unneeded(seen map[string]map[string][]string) ([]string, error) {
 		all = append(all, fmt.Sprintf("exception status %s %d", s.Request, s.Status))
 	}
 	for _, f := range e.Fields {
-		all = append(all, "exception field "+f.In+" "+f.At)
+		all = append(all, strings.TrimSpace("exception field "+f.In+" "+f.At))
 	}
-	for _, what := range all {
-		if len(seen[what]) == 0 {
-			stale = append(stale, what)
-		}
-	}
-	return stale, nil
+	return all
 }

@@ -78,15 +78,19 @@ var parameter = regexp.MustCompile(`\{([^}]+)\}`)
 // newOperation makes the matcher of a path; a parameter that is deep may contain slashes.
 func newOperation(method, path string, deep func(parameter string) bool) *operation {
 	o := &operation{name: method + " " + path}
-	pattern := parameter.ReplaceAllStringFunc(path, func(p string) string {
-		name := strings.Trim(p, "{}")
-		o.keys = append(o.keys, name)
-		if deep(name) {
-			return "(.*)"
+	pattern, rest := "^", path
+	for _, p := range parameter.FindAllStringSubmatch(path, -1) {
+		literal, after, _ := strings.Cut(rest, p[0])
+		rest = after
+		pattern += regexp.QuoteMeta(literal)
+		if deep(p[1]) {
+			pattern += "(.+)"
+		} else {
+			pattern += "([^/]+)"
 		}
-		return "([^/]+)"
-	})
-	o.match = regexp.MustCompile("^" + strings.ReplaceAll(pattern, ".git", `\.git`) + "$")
+		o.keys = append(o.keys, p[1])
+	}
+	o.match = regexp.MustCompile(pattern + regexp.QuoteMeta(rest) + "$")
 	o.fixed = strings.Count(path, "/") - len(o.keys)
 	return o
 }

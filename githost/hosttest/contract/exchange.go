@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -116,9 +117,8 @@ func Handler(t testing.TB, next http.Handler) http.Handler {
 			t.Error(err)
 			return
 		}
-		for k, v := range resp.Header {
-			w.Header()[k] = v
-		}
+		defer resp.Body.Close()
+		maps.Copy(w.Header(), resp.Header)
 		w.WriteHeader(resp.StatusCode)
 		_, _ = io.Copy(w, resp.Body) // the client may be gone
 	})
