@@ -25,7 +25,7 @@ LINTER       := GOLANGCI_LINT_CACHE="$(CURDIR)/.cache/golangci-lint" $(LINT)
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Play the whole story on this machine; ARGS='--once' ends by itself
@@ -45,6 +45,18 @@ test: ## Run all tests on SQLite and a real MySQL (PKG=./store RUN=TestX RACE=0|
 	         "On Debian: apt-get install gcc libc6-dev" >&2; exit 1 ;; \
 	esac; \
 	set -x; scripts/with-mysql.sh go test $$race -count=1 -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) $(PKG)
+
+# The suites keep the contract in `make test` as well; here by themselves, with a table of what they exercised.
+.PHONY: contract
+contract: ## Hold adapter and fake host to GitHub's published API; show what is covered
+	go test -count=1 ./githost/hosttest/contract ./scripts/contract
+	rm -rf .cache/contract/seen && mkdir -p .cache/contract/seen
+	CONTRACT_SEEN="$(CURDIR)/.cache/contract/seen" go test -count=1 ./githost/github ./githost/fakehost
+	go run ./scripts/contract table .cache/contract/seen
+
+.PHONY: contract-update
+contract-update: ## Cut GitHub's published API anew from the pinned packages (needs npm)
+	go run ./scripts/contract update
 
 .PHONY: lint
 lint: $(LINT) ## Check formatting, vet, the import directions and all other lint rules
