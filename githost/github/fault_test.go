@@ -86,7 +86,7 @@ var errands = map[string]errand{
 	}),
 	"ListComments": reading("GET /repos/acme/app/issues/comments", func(ctx context.Context, w *world) error {
 		list, err := w.host.ListComments(ctx, w.repo, time.Time{})
-		return saw(err, len(list) == 1)
+		return saw(err, len(list) > 0)
 	}),
 	"ListReviewComments": reading("GET /repos/acme/app/pulls/1/reviews", func(ctx context.Context, w *world) error {
 		list, err := w.host.ListReviewComments(ctx, w.repo, errandMR)

@@ -84,17 +84,23 @@ func TestPitfall12ARenamedRepositoryIsFoundByItsID(t *testing.T) {
 	}
 }
 
+// unchecked is another adapter of the same world, which nobody holds to the contract.
+func (w *world) unchecked() *github.Host {
+	w.t.Helper()
+	_, pem := appKey()
+	h, err := github.New(github.Config{
+		Name: "hub", APIURL: "http://fakehost.test", AppID: 1, PrivateKey: pem, WebhookSecrets: []bot.Secret{secret}, HTTPTransport: w.fake.RoundTripper(),
+	})
+	w.must(err)
+	return h
+}
+
 // Git alone finds out about a rename too: whoever asks for a token is told where the repository is.
 func TestPitfall12GitLearnsOfARenameByItsToken(t *testing.T) {
 	t.Parallel()
 	w, _, _ := newPrivateWorld(t)
 	w.must(w.fake.Rename("acme/vault", "safe"))
-	_, pem := appKey()
-	fresh, err := github.New(github.Config{
-		Name: "hub", APIURL: "http://fakehost.test", AppID: 1, PrivateKey: pem, WebhookSecrets: []bot.Secret{secret}, HTTPTransport: w.fake.RoundTripper(),
-	})
-	w.must(err)
-	if remote, err := fresh.GitRemote(t.Context(), w.repo); err != nil || remote.URL != "http://fakehost.test/acme/safe.git" {
+	if remote, err := w.unchecked().GitRemote(t.Context(), w.repo); err != nil || remote.URL != "http://fakehost.test/acme/safe.git" {
 		t.Errorf("git goes to %s, %v", remote.URL, err)
 	}
 }
