@@ -182,6 +182,10 @@ type Look struct {
 // Repairs is how many things a webhook should have told.
 func (l Look) Repairs() int { return l.Commands + l.Moves }
 
+// unreadable is how many merge requests in a row cannot be read, where the lists could not be read either, until it is taken for the host's
+// trouble: the rest is left to the next look instead of asking a host that does not answer hundreds of times.
+const unreadable = 3
+
 // RunOnce looks at one repository once. It goes as far as it can: the error joins what failed. The watermark moves only when
 // nothing did, and only to times the host has shown, never to our own clock's.
 func (l *Looker) RunOnce(ctx context.Context, repo bot.Repository) (Look, error) {
@@ -210,6 +214,7 @@ func (l *Looker) RunOnce(ctx context.Context, repo bot.Repository) (Look, error)
 		failed = append(failed, fmt.Errorf("reading the operations of %s: %w", repo.Path, err))
 	}
 	done := make(map[int]bool, len(operations))
+	listed, inARow := len(failed) == 0, 0
 	for _, op := range operations {
 		if done[op.Number] || ctx.Err() != nil {
 			continue
@@ -217,10 +222,12 @@ func (l *Looker) RunOnce(ctx context.Context, repo bot.Repository) (Look, error)
 		done[op.Number] = true
 		moved, err := a.ReconcileMR(ctx, repo, op.Number)
 		look.Moves += moved
-		if err != nil {
-			failed = append(failed, err)
+		if err == nil {
+			inARow = 0
+			continue
 		}
-		if isLimited(err) {
+		failed = append(failed, err)
+		if inARow++; isLimited(err) || (!listed && inARow == unreadable) {
 			break
 		}
 	}

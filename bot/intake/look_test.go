@@ -291,3 +291,30 @@ func TestTicksListRepositoriesExpireAndPurge(t *testing.T) {
 		}
 	})
 }
+
+// Where nothing can be read, a look does not ask for every merge request there is; where only some cannot be read, it does.
+func TestALookAtAHostThatDoesNotAnswerIsShort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const applied = 20
+	for n := 1; n <= applied; n++ {
+		w.opens(n)
+		w.says(ada, n, "/batch")
+	}
+	for _, test := range []struct {
+		failing []string
+		reads   int
+	}{
+		{[]string{"ListUpdatedMRs", "ReadMR"}, 3},
+		{[]string{"ListUpdatedMRs"}, applied},
+		{[]string{"ReadMR"}, applied},
+	} {
+		*w.steps = steps{failing: test.failing}
+		if _, err := w.looker().RunOnce(context.Background(), w.rows.repos[0]); !errors.Is(err, errDown) {
+			t.Errorf("with %v failing the look ends with %v", test.failing, err)
+		}
+		if n := w.steps.count("ReadMR"); n != test.reads {
+			t.Errorf("with %v failing %d merge requests are asked for, want %d", test.failing, n, test.reads)
+		}
+	}
+}

@@ -178,16 +178,17 @@ func (w *world) replies(words ...string) {
 
 // steps counts the calls a procedure makes and lets one of them fail, before it has an effect or after.
 type steps struct {
-	mu     sync.Mutex
-	calls  []string
-	failAt int // 1 = the first call; 0 = none
-	after  bool
+	mu      sync.Mutex
+	calls   []string
+	failAt  int      // 1 = the first call; 0 = none
+	failing []string // these calls fail always
+	after   bool
 }
 
 func (s *steps) do(name string, effect func() error) error {
 	s.mu.Lock()
 	s.calls = append(s.calls, name)
-	fail, after := len(s.calls) == s.failAt, s.after
+	fail, after := len(s.calls) == s.failAt || slices.Contains(s.failing, name), s.after
 	s.mu.Unlock()
 	if fail && !after {
 		return fmt.Errorf("%s: %w", name, errDown)
