@@ -62,15 +62,19 @@ type event struct {
 
 // Delivery is one webhook: the same GUID and body at every attempt.
 type Delivery struct {
-	ID       int64       `json:"id"`
-	GUID     string      `json:"guid"`
-	Event    string      `json:"event"`
-	Action   string      `json:"action,omitempty"`
-	Repo     string      `json:"repo,omitempty"`
-	Header   http.Header `json:"-"`
-	Payload  []byte      `json:"-"`
-	Created  time.Time   `json:"created"`
-	Attempts []Attempt   `json:"attempts"`
+	ID      int64       `json:"id"`
+	GUID    string      `json:"guid"`
+	Event   string      `json:"event"`
+	Action  string      `json:"action,omitempty"`
+	Repo    string      `json:"repo,omitempty"`
+	Header  http.Header `json:"-"`
+	Payload []byte      `json:"-"`
+	Created time.Time   `json:"created"`
+	// Hook is the number of the webhook it is for and URL that one's address, on
+	// a GitLab, where a project may have several.
+	Hook     int64     `json:"hook,omitempty"`
+	URL      string    `json:"url,omitempty"`
+	Attempts []Attempt `json:"attempts"`
 }
 
 // Attempt is one try to hand over a delivery.
@@ -151,6 +155,7 @@ func (h *Host) send(d *delivery) {
 			return
 		}
 		url, d.Header = h.gl.address(d)
+		d.Hook, d.URL = d.hook.ID, url
 	} else {
 		d.Header = h.gh.header(d, h.opt.WebhookSecret)
 	}

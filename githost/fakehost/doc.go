@@ -10,8 +10,10 @@
 // comments, statuses, CI runs, webhooks) is in host.go, world.go, mr.go,
 // talk.go, refs.go, protect.go, ci.go, apps.go, git.go and deliver.go and speaks
 // the project's own words. A face puts it on the wire: the github*.go files hold
-// GitHub's routes, JSON shapes and webhook payloads. A face only reads the world
-// and calls its verbs.
+// GitHub's routes, JSON shapes and webhook payloads, the gitlab*.go files
+// GitLab's; Options.Face says which of them a host is. A face reads the world
+// and calls its verbs. GitLab's also keeps what only a GitLab knows: the gl
+// fields of a repository, merge request and status, and what it does later.
 //
 // One mutex guards the world. It is held across git child processes, so every
 // verb and every request is atomic; it is never held while a webhook is
@@ -31,13 +33,35 @@
 // head; Options.IndirectMergeEverywhere lifts that. base.sha of a merge
 // request is the tip of its base when its head last moved, not the tip now.
 //
+// # GitLab
+//
+// The world's verbs mean the same on both; where the hosts differ in what
+// follows, GitLab's way is taken. Review gives an approval, its words become a
+// note; Dismiss takes it back as whoever gave it. A draft has "Draft: " before
+// its title. Lines of a comment that are quick actions GitLab knows are done and
+// taken out. Rules.RequiredChecks are external status checks of a protected
+// branch (without a paid tier: a pipeline that succeeds), RequiredApprovals an
+// approval rule, DismissStale the project's reset of approvals on a push, which
+// comes GitLab.ResetAfter later. A push marks the merge requests it brought in,
+// on any branch, GitLab.MarkAfter later, but not those whose fork is gone
+// (DeleteFork). Negative times wait for RunJobs. A merge request whose branch is
+// deleted stays open. CI is a pipeline with the job "ci"; a status from elsewhere
+// joins the newest pipeline of its commit, or makes one. Issues and merge
+// requests share their numbers here, which on a GitLab they do not.
+//
+// An installed repository is a project with the bot as a Maintainer and with one
+// webhook, that of Options.WebhookURL and WebhookSecret; more are made by the
+// API. With GitLab.AutoDisable four failures in a row stop a hook for a while.
+// The names of detailed_merge_status that pass by themselves come from
+// GitLab.Transient, one a look, or are held by SetMergeStatus.
+//
 // # Two forms
 //
 // As a server, Handler serves REST below / and /api/v3/, GraphQL at /graphql,
-// git at /owner/name.git and the control endpoints at /_fakehost/ (loopback
+// git at /owner/name.git (a GitLab: REST below /api/v4/, owners of several parts) and the control endpoints at /_fakehost/ (loopback
 // clients only; see Client). Without sockets, RoundTripper calls the same
 // handler in the calling goroutine, git goes by RepoPath, and webhooks leave by
-// Options.Deliver; that form works inside a testing/synctest bubble: time comes
+// Options.Deliver (Delivery.Hook tells hooks apart); that form works inside a testing/synctest bubble: time comes
 // from time.Now and time.AfterFunc (so CIDelayed follows the bubble's clock),
 // the only wait on the outside world is for git child processes, which hold the
 // clock still, and Close ends the one goroutine. Smart HTTP needs real sockets
@@ -46,6 +70,7 @@
 // # Who is who
 //
 // A user's token is the login followed by "-token", for REST and for git.
-// The bot is a GitHub App: an RS256 JWT buys installation tokens that expire
+// On a GitLab the bot is such a user, of a group access token.
+// On a GitHub the bot is a GitHub App: an RS256 JWT buys installation tokens that expire
 // after an hour. Repositories are public unless said otherwise.
 package fakehost

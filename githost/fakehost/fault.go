@@ -23,8 +23,8 @@ const (
 	FaultDrop           FaultKind = "drop"            // the connection ends without an answer
 	FaultHang           FaultKind = "hang"            // no answer until the client gives up
 	FaultSlow           FaultKind = "slow"            // answered after Wait
-	FaultSecondaryLimit FaultKind = "secondary-limit" // Status 403 or 429; Wait is the Retry-After, 0: none is given
-	FaultPrimaryLimit   FaultKind = "primary-limit"   // Status 403 or 429; nothing remains until Wait from now, without a Retry-After
+	FaultSecondaryLimit FaultKind = "secondary-limit" // Status 403 or 429; Wait is the Retry-After, 0: none is given. GitLab: an endpoint's own limit
+	FaultPrimaryLimit   FaultKind = "primary-limit"   // Status 403 or 429; nothing remains until Wait from now, without a Retry-After. GitLab: 429, plain text, with one
 	FaultRedirect       FaultKind = "redirect"        // Status 301, 302, 307 or 308, to the same path below To
 )
 
@@ -244,9 +244,11 @@ func (h *Host) fail(w http.ResponseWriter, req *http.Request, f Fault) {
 	w.Header().Set("Date", h.now().Format(http.TimeFormat))
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(object{ // the client may be gone
-		"message": cmp.Or(message, http.StatusText(status)), "documentation_url": "https://docs.github.com/rest", "status": strconv.Itoa(status),
-	})
+	o := object{"message": cmp.Or(message, http.StatusText(status))}
+	if h.gl == nil {
+		o["documentation_url"], o["status"] = "https://docs.github.com/rest", strconv.Itoa(status)
+	}
+	_ = json.NewEncoder(w).Encode(o) // the client may be gone
 }
 
 func (h *Host) limits(header http.Header, remaining int, reset time.Duration) {

@@ -24,6 +24,7 @@ type gitlab struct {
 	table []glRoute
 	jobs  []*job
 	last  time.Time // see at
+	wide  bool      // the push being followed touches more branches than hooks are told of
 }
 
 func newGitLab(h *Host) *gitlab {
@@ -78,6 +79,9 @@ var (
 	errGLNoEndpoint   = &glError{status: 404, message: "404 Not Found", field: "error"}
 	errGLMoved        = errors.New("the project moved")
 )
+
+// pushHookLimit is the most branches one push may change and be told of.
+const pushHookLimit = 3
 
 const gitlabAPI = "/api/v4"
 
@@ -180,6 +184,9 @@ func (c *glCall) try(body []byte) (int, any, error) {
 		if err := c.find(id); err != nil {
 			return 0, nil, err
 		}
+	}
+	if c.repo != nil && meets(c.req, FaultStaleHead) {
+		defer c.repo.lag()()
 	}
 	return f(c)
 }

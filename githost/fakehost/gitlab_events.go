@@ -22,6 +22,9 @@ func (g *gitlab) emit(e event) {
 	if e.action == "dismissed" {
 		e.actor = e.review.Author // nobody takes back another's approval
 	}
+	if e.kind == onStatus && g.statusOf(e.repo, e.status.gl.pipeline) == "success" {
+		defer g.autoMerged(e.repo, e.status.gl.pipeline)
+	}
 	g.follow(e)
 	if e.repo == nil {
 		return
@@ -47,9 +50,6 @@ func (g *gitlab) emit(e event) {
 // request and the notes its system writes.
 func (g *gitlab) follow(e event) {
 	m := e.mr
-	if e.kind == onStatus && g.statusOf(e.repo, e.status.gl.pipeline) == "success" {
-		defer g.autoMerged(e.repo, e.status.gl.pipeline)
-	}
 	if m == nil {
 		return
 	}
@@ -105,6 +105,9 @@ func (g *gitlab) follow(e event) {
 func (g *gitlab) payload(e event) (kind, name string, body object) {
 	switch e.kind {
 	case onPush:
+		if g.wide {
+			return "", "", nil
+		}
 		return hookPush, "Push Hook", g.pushPayload(e)
 	case onComment:
 		if body = g.notePayload(e); body != nil {

@@ -185,10 +185,14 @@ func legacyStatus(status string) string {
 	return "can_be_merged"
 }
 
-func (g *gitlab) fullMR(r *repository, m *mergeRequest, who *user) (object, error) {
+// fullMR is a merge request read by itself; unknown leaves its mergeability out.
+func (g *gitlab) fullMR(r *repository, m *mergeRequest, who *user, unknown bool) (object, error) {
 	status, err := g.look(r, m)
 	if err != nil {
 		return nil, err
+	}
+	if unknown && m.Open {
+		status = "checking"
 	}
 	o := g.shortMR(r, m, status)
 	o["subscribed"], o["changes_count"], o["rebase_in_progress"], o["merge_error"] = false, strconv.Itoa(m.files), false, nil

@@ -13,7 +13,7 @@ func (c *glCall) mr() (*mergeRequest, error) { return c.repo.mr(int(c.number("ii
 
 // answerMR is the full form, mergeability looked at.
 func (c *glCall) answerMR(status int, m *mergeRequest) (int, any, error) {
-	o, err := c.gl.fullMR(c.repo, m, c.who)
+	o, err := c.gl.fullMR(c.repo, m, c.who, meets(c.req, FaultMergeableUnknown))
 	return status, o, err
 }
 

@@ -32,6 +32,9 @@ func (h *Host) Transfer(repo, owner string) error {
 			return err
 		}
 		r.perms[strings.ToLower(owner)] = RoleAdmin
+		if h.gl != nil {
+			return nil // members and hooks are the project's
+		}
 		r.installed = false
 		if old != nil {
 			h.emit(event{kind: onInstalled, action: "removed", repo: r, actor: from, installation: old, repos: []*repository{r}})

@@ -28,6 +28,10 @@ func (h *Host) scan(r *repository, actor *user) error {
 		}
 	}
 	slices.Sort(changed)
+	if h.gl != nil {
+		h.gl.wide = len(changed) > pushHookLimit
+		defer func() { h.gl.wide = false }()
+	}
 	for _, b := range changed {
 		before, after := cmp.Or(r.branches[b], zeroSHA), cmp.Or(now[b], zeroSHA)
 		if after == zeroSHA {
