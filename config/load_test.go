@@ -51,6 +51,25 @@ func TestASmallFileIsEnough(t *testing.T) {
 	}
 }
 
+func TestAGitLabHost(t *testing.T) {
+	t.Parallel()
+	s, err := load("b.yml", nil, files{
+		"b.yml": "hosts: [{name: lab, type: gitlab, web_url: 'https://git.example.org/lab/', token_file: token, signing_token_files: [signing]}]",
+		"token": "glpat-1\n", "signing": "whsec_x\n",
+	}.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := s.Hosts[0]
+	if h.WebURL != "https://git.example.org/lab" || h.APIURL != "https://git.example.org/lab/api/v4" || h.GitURL != h.WebURL ||
+		h.Token.Reveal() != "glpat-1" || len(h.SigningTokens) != 1 || h.SigningTokens[0].Reveal() != "whsec_x" {
+		t.Errorf("host %+v", h)
+	}
+	if s, err = load("b.yml", nil, files{"b.yml": "hosts: [{name: lab, type: gitlab, token: t, webhook_secrets: [s]}]"}.read); err != nil || s.Hosts[0].APIURL != "https://gitlab.com/api/v4" {
+		t.Errorf("gitlab.com: %+v, %v", s.Hosts, err)
+	}
+}
+
 func TestTheEnvironmentWins(t *testing.T) {
 	t.Parallel()
 	s, err := load("b.yml", []string{
@@ -142,9 +161,15 @@ func TestMistakes(t *testing.T) {
 			"b.yml: hosts[0].name: is missing: give it a short name of lower-case letters, digits and hyphens"}},
 		"host with a bad name and type": {"hosts: [{name: a/b, type: svn, token: t, webhook_secrets: [s]}]", nil, nil, []string{
 			`b.yml: hosts[0].name: "a/b" is not a name: 1 to 32 lower-case letters, digits and hyphens, beginning with a letter`,
-			`b.yml: hosts[0].type: "svn" is not possible: write github`}},
+			`b.yml: hosts[0].type: "svn" is not possible: write github or gitlab`}},
 		"password in an address": {start + "token: t\n  api_url: https://u:hunter2@x", nil, nil, []string{
 			"b.yml: hosts[0].api_url: the value is not a plain web address: write https://name or https://name/path, without user, password, query or fragment"}},
+		"an app on GitLab": {"hosts: [{name: h, type: gitlab, app: {id: 1, private_key_file: key.pem}, webhook_secrets: [s]}]", nil, files{"key.pem": testKey}, []string{
+			"b.yml: hosts[0].app: belongs to type: github: on GitLab the bot acts with a token of a project, a group or a user of its own"}},
+		"a signing token on GitHub": {"hosts: [{name: h, token: t, webhook_secrets: [s], signing_tokens: [w]}]", nil, nil, []string{
+			"b.yml: hosts[0].signing_tokens: belongs to type: gitlab: remove it"}},
+		"three signing tokens": {"hosts: [{name: h, type: gitlab, token: t, signing_tokens: [a, b, c]}]", nil, nil, []string{
+			"b.yml: hosts[0].signing_tokens: 3 signing tokens are given: name one, or two while a new one is rolled out"}},
 		"no credentials": {"hosts: [{name: h, webhook_secrets: [s]}]", nil, nil, []string{
 			"b.yml: hosts[0].token: exactly one is needed of app, token or token_file"}},
 		"two credentials": {start + "token: t\n  app: {id: 1, private_key_file: k}", nil, nil, []string{

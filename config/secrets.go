@@ -19,11 +19,8 @@ func (l *loader) readSecrets(s *Settings) {
 		at := fmt.Sprintf("hosts[%d].", i)
 		l.readSecret(at+"token_file", h.TokenFile, &h.Token)
 		l.readSecret(at+"app.private_key_file", h.App.PrivateKeyFile, &h.App.PrivateKey)
-		for j, name := range h.WebhookSecretFiles {
-			var secret bot.Secret
-			l.readSecret(fmt.Sprintf("%swebhook_secret_files[%d]", at, j), name, &secret)
-			h.WebhookSecrets = append(h.WebhookSecrets, secret)
-		}
+		l.readList(at+"webhook_secret_files", h.WebhookSecretFiles, &h.WebhookSecrets)
+		l.readList(at+"signing_token_files", h.SigningTokenFiles, &h.SigningTokens)
 		if h.App.PrivateKey == "" {
 			continue
 		}
@@ -34,6 +31,14 @@ func (l *loader) readSecrets(s *Settings) {
 			}
 			l.say(path, "%v: use the .pem file GitHub gave when the App's key was made", err)
 		}
+	}
+}
+
+func (l *loader) readList(path string, names []string, secrets *[]bot.Secret) {
+	for i, name := range names {
+		var secret bot.Secret
+		l.readSecret(fmt.Sprintf("%s[%d]", path, i), name, &secret)
+		*secrets = append(*secrets, secret)
 	}
 }
 

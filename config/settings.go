@@ -44,10 +44,10 @@ const (
 // Host is one Git host and how to act on it.
 type Host struct {
 	Name string `koanf:"name" validate:"label"` // stable: rows refer to it
-	Type string `koanf:"type" validate:"oneof=github"`
+	Type string `koanf:"type" validate:"oneof=github gitlab"`
 
-	WebURL string `koanf:"web_url" validate:"weburl"` // default https://github.com
-	APIURL string `koanf:"api_url" validate:"weburl"` // default https://api.github.com, elsewhere web_url/api/v3
+	WebURL string `koanf:"web_url" validate:"weburl"` // default https://github.com or https://gitlab.com
+	APIURL string `koanf:"api_url" validate:"weburl"` // default https://api.github.com, elsewhere web_url/api/v3 or, on GitLab, web_url/api/v4
 	GitURL string `koanf:"git_url" validate:"weburl"` // default web_url
 
 	App       App        `koanf:"app"`
@@ -56,6 +56,8 @@ type Host struct {
 
 	WebhookSecrets     []bot.Secret `koanf:"webhook_secrets"`      // one, or two while a new one is rolled out
 	WebhookSecretFiles []string     `koanf:"webhook_secret_files"` // files that hold one each
+	SigningTokens      []bot.Secret `koanf:"signing_tokens"`       // GitLab: one, or two; may replace the secrets
+	SigningTokenFiles  []string     `koanf:"signing_token_files"`  // files that hold one each
 
 	WriteSpacing time.Duration `koanf:"write_spacing" validate:"min=0,max=1m"` // least time between two writes
 }
@@ -103,8 +105,14 @@ func Defaults() Settings {
 
 // defaultHost is a host of which nothing is told but that it exists.
 func defaultHost() Host {
-	return Host{Type: "github", WriteSpacing: time.Second}
+	return Host{Type: GitHub, WriteSpacing: time.Second}
 }
+
+// The types of hosts.
+const (
+	GitHub = "github"
+	GitLab = "gitlab"
+)
 
 const githubURL = "https://github.com"
 
@@ -116,13 +124,16 @@ func (s *Settings) derive() {
 	for i := range s.Hosts {
 		h := &s.Hosts[i]
 		if h.WebURL == "" {
-			h.WebURL = githubURL
+			h.WebURL = "https://" + h.Type + ".com" // a type that is none is found elsewhere
 		}
 		h.WebURL = strings.TrimSuffix(h.WebURL, "/")
 		if h.APIURL == "" {
-			if h.WebURL == githubURL {
+			switch {
+			case h.Type == GitLab:
+				h.APIURL = h.WebURL + "/api/v4"
+			case h.WebURL == githubURL:
 				h.APIURL = "https://api.github.com"
-			} else {
+			default:
 				h.APIURL = h.WebURL + "/api/v3"
 			}
 		}

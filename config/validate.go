@@ -84,7 +84,9 @@ func hostRules(sl validator.StructLevel) {
 	if ways != 1 {
 		sl.ReportError(h.Token, "token", "Token", "exactly_one", "app, token or token_file")
 	}
-	if h.App.Given() {
+	if h.Type == GitLab && h.App.Given() {
+		sl.ReportError(h.App.ID, "app", "App", "only_github", "")
+	} else if h.App.Given() {
 		if h.App.ID == 0 {
 			sl.ReportError(h.App.ID, "app.id", "ID", "app_id", "")
 		}
@@ -92,7 +94,14 @@ func hostRules(sl validator.StructLevel) {
 			sl.ReportError(h.App.PrivateKey, "app.private_key_file", "PrivateKeyFile", "exactly_one", "private_key or private_key_file")
 		}
 	}
-	if n := len(h.WebhookSecrets) + len(h.WebhookSecretFiles); n < 1 || n > 2 {
+	signing := len(h.SigningTokens) + len(h.SigningTokenFiles)
+	switch {
+	case signing > 0 && h.Type != GitLab:
+		sl.ReportError(signing, "signing_tokens", "SigningTokens", "only_gitlab", "")
+	case signing > 2:
+		sl.ReportError(signing, "signing_tokens", "SigningTokens", "signing_tokens", strconv.Itoa(signing))
+	}
+	if n := len(h.WebhookSecrets) + len(h.WebhookSecretFiles); n > 2 || n == 0 && signing == 0 {
 		sl.ReportError(n, "webhook_secret_files", "WebhookSecretFiles", "webhook_secrets", strconv.Itoa(n))
 	}
 }
@@ -141,6 +150,12 @@ func describe(f validator.FieldError) string {
 		return "belongs to driver: " + f.Param() + ": remove it or change database.driver"
 	case "exactly_one":
 		return "exactly one is needed of " + f.Param()
+	case "only_github":
+		return "belongs to type: github: on GitLab the bot acts with a token of a project, a group or a user of its own"
+	case "only_gitlab":
+		return "belongs to type: gitlab: remove it"
+	case "signing_tokens":
+		return f.Param() + " signing tokens are given: name one, or two while a new one is rolled out"
 	case "app_id":
 		return "is missing: the number GitHub shows as App ID on the App's settings page"
 	case "webhook_secrets":

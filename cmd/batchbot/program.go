@@ -19,6 +19,7 @@ import (
 	"github.com/batchbot/batchbot/bot/round"
 	"github.com/batchbot/batchbot/config"
 	"github.com/batchbot/batchbot/githost/github"
+	"github.com/batchbot/batchbot/githost/gitlab"
 	"github.com/batchbot/batchbot/githost/gitmerge"
 	"github.com/batchbot/batchbot/store"
 )
@@ -94,22 +95,40 @@ func build(ctx context.Context, settings config.Settings, log *slog.Logger) (p *
 	return p, nil
 }
 
+// adapter is a Git host both ways.
+type adapter interface {
+	bot.Host
+	bot.Webhooks
+}
+
 // newHost makes the adapter of one configured host.
-func newHost(h config.Host, log *slog.Logger) (*github.Host, error) {
-	spacing := h.WriteSpacing
-	if spacing == 0 {
-		spacing = -1 // to the adapter, 0 means its own choice
+func newHost(h config.Host, log *slog.Logger) (adapter, error) {
+	if h.Type == config.GitLab {
+		return newGitLab(h, log)
 	}
-	host, err := github.New(github.Config{
+	return github.New(github.Config{
 		Name: h.Name, APIURL: h.APIURL, WebURL: h.WebURL, GitURL: h.GitURL,
 		AppID: h.App.ID, PrivateKey: h.App.PrivateKey, Token: h.Token,
-		WebhookSecrets: h.WebhookSecrets, WriteSpacing: spacing, UserAgent: "batchbot/" + readVersion().Version, Logger: log,
+		WebhookSecrets: h.WebhookSecrets, WriteSpacing: spacing(h), UserAgent: userAgent(), Logger: log,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return host, nil
 }
+
+func newGitLab(h config.Host, log *slog.Logger) (*gitlab.Host, error) {
+	return gitlab.New(gitlab.Config{
+		Name: h.Name, APIURL: h.APIURL, WebURL: h.WebURL, GitURL: h.GitURL, Token: h.Token,
+		WebhookSecrets: h.WebhookSecrets, SigningTokens: h.SigningTokens, WriteSpacing: spacing(h), UserAgent: userAgent(), Logger: log,
+	})
+}
+
+// spacing is the configured write spacing as the adapters take it: to them 0 means their own choice.
+func spacing(h config.Host) time.Duration {
+	if h.WriteSpacing == 0 {
+		return -1
+	}
+	return h.WriteSpacing
+}
+
+func userAgent() string { return "batchbot/" + readVersion().Version }
 
 // openStore opens the database and, if asked to, migrates it.
 func openStore(ctx context.Context, settings config.Settings, migrate bool) (*store.Store, error) {

@@ -62,7 +62,7 @@ each round lands everything that waits there as one aggregated merge request, af
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see `%s --help`", err, c.CommandPath())}
 	})
-	root.AddCommand(s.serveCommand(), s.migrateCommand(), s.queueCommand(), s.versionCommand(), s.demoCommand(), s.fakehostCommand())
+	root.AddCommand(s.serveCommand(), s.migrateCommand(), s.queueCommand(), s.hookCommand(), s.versionCommand(), s.demoCommand(), s.fakehostCommand())
 	for _, c := range root.Commands() {
 		c.Args = noArguments
 	}
