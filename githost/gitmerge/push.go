@@ -149,6 +149,9 @@ type refusal struct {
 
 // passing reports whether the refusal is trouble on the remote that can pass, not a rule.
 func (r *refusal) passing() bool {
+	if strings.Contains(r.reason, "refusing to allow") {
+		return false // what follows names files, whose names may hold any of these words
+	}
 	for _, sign := range []string{
 		"unpacker error", "failed to update ref", "cannot lock ref", "failed to lock", "unable to", "internal", "timeout", "timed out",
 		"remote failure", "failed to report status", "missing necessary objects", "temporar",
