@@ -45,7 +45,7 @@ type aboutNote struct {
 	ID           int64    `json:"id"`
 	Action       string   `json:"action"`
 	Note         string   `json:"note"`
-	NoteableType string   `json:"noteable_type"`
+	NoteableType string   `json:"noteable_type"` //nolint:misspell // GitLab's spelling
 	System       bool     `json:"system"`
 	AuthorID     int64    `json:"author_id"`
 	CreatedAt    hookTime `json:"created_at"`
@@ -74,9 +74,7 @@ type hookTime struct{ time.Time }
 // UnmarshalJSON never fails: one odd time must not cost a whole event.
 func (t *hookTime) UnmarshalJSON(b []byte) error {
 	var s string
-	if json.Unmarshal(b, &s) != nil {
-		return nil
-	}
+	_ = json.Unmarshal(b, &s)
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05 MST", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05.999999999 MST"} {
 		if at, err := time.Parse(layout, s); err == nil {
 			t.Time = at.UTC()

@@ -88,8 +88,7 @@ func (h *Host) EnsureHook(ctx context.Context, repo bot.Repository, spec HookSpe
 	}{want, spec.URL, spec.Secret.Reveal(), spec.SigningToken.Reveal()}
 	set := func(method, path string) (made hook, err error) {
 		err = h.call(ctx, repo, func(project int) error {
-			_, err := h.client.send(ctx, method, fmt.Sprintf("projects/%d/hooks%s", project, path), body, &made)
-			return err
+			return h.client.send(ctx, method, fmt.Sprintf("projects/%d/hooks%s", project, path), body, &made)
 		})
 		return made, err
 	}
@@ -143,8 +142,7 @@ func (s hookSwitches) unlike(want hookSwitches) (names []string) {
 // running yet.
 func (h *Host) wake(ctx context.Context, repo bot.Repository, id int64) {
 	err := h.call(ctx, repo, func(project int) error {
-		_, err := h.client.send(ctx, http.MethodPost, fmt.Sprintf("projects/%d/hooks/%d/test/push_events", project, id), nil, nil)
-		return err
+		return h.client.send(ctx, http.MethodPost, fmt.Sprintf("projects/%d/hooks/%d/test/push_events", project, id), nil, nil)
 	})
 	if err != nil {
 		h.log.Warn("the test delivery that would switch the hook on again failed", "repo", repo.Path, "error", err)

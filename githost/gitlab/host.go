@@ -163,7 +163,7 @@ func (h *Host) Name() string { return h.config.Name }
 // client is the API as the bot uses it. go-gitlab is frozen, and says so wherever a client is made or named; it is named here only,
 // so that what replaces it has one place to go.
 type client struct {
-	*gitlab.Client //nolint:staticcheck // deprecated upstream, kept behind this package
+	*gitlab.Client
 }
 
 // newClient makes the client: our own transport authenticates and paces, and go-gitlab neither retries, which would repeat writes (finding

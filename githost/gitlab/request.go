@@ -14,17 +14,17 @@ const pageSize = 100
 
 // get reads path as JSON into v, for endpoints go-gitlab does not know well enough.
 func (c *client) get(ctx context.Context, path string, v any) error {
-	_, err := c.send(ctx, http.MethodGet, path, nil, v)
-	return err
+	return c.send(ctx, http.MethodGet, path, nil, v)
 }
 
 // send makes a request of go-gitlab's client; query or body is a struct, nil for none.
-func (c *client) send(ctx context.Context, method, path string, in, out any) (*gitlab.Response, error) {
+func (c *client) send(ctx context.Context, method, path string, in, out any) error {
 	req, err := c.NewRequest(method, path, in, within(ctx))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return c.Do(req, out)
+	_, err = c.Do(req, out)
+	return err
 }
 
 // within is the option every call of go-gitlab needs.

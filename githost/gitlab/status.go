@@ -56,7 +56,7 @@ func (h *Host) SetCommitStatus(ctx context.Context, repo bot.Repository, sha str
 func (h *Host) postStatus(ctx context.Context, repo bot.Repository, sha string, body newStatus) error {
 	var raw error
 	err := h.call(ctx, repo, func(project int) error {
-		_, raw = h.client.send(ctx, http.MethodPost, fmt.Sprintf("projects/%d/statuses/%s", project, sha), body, nil)
+		raw = h.client.send(ctx, http.MethodPost, fmt.Sprintf("projects/%d/statuses/%s", project, sha), body, nil)
 		return raw
 	})
 	if status, message := refusal(raw); status == http.StatusBadRequest && strings.Contains(strings.ToLower(message), "cannot transition status") {
