@@ -237,21 +237,22 @@ func TestAnswersThatDoNotPassHaveAMeaning(t *testing.T) {
 // Every request the adapter makes is one that GitHub describes: the world's wire checks it.
 func TestFinding16EveryRequestIsAsGitHubDescribesIt(t *testing.T) {
 	t.Parallel()
-	w := newWorldAs(t, func(c *github.Config) { c.GitURL = "" })
-	number, head := w.batch(0)
-	w.Comment(number, "bob", "hello")
-	w.Approve(number, "ada", "looks good")
-	w.must(w.fake.SetStatus(path, head, "ada", "success", "ci"))
-	w.RequireChecks("main", "ci")
-	n := 0
 	for name, e := range errands {
-		n++
-		do, effects := e.begin(w, n)
-		if err := do(t.Context()); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if got := effects(); got != 1 {
-			t.Errorf("%s: %d effects", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldAs(t, func(c *github.Config) { c.GitURL = "" })
+			number, head := w.batch(0)
+			w.Comment(number, "bob", "hello")
+			w.Approve(number, "ada", "looks good")
+			w.must(w.fake.SetStatus(path, head, "ada", "success", "ci"))
+			w.RequireChecks("main", "ci")
+			do, effects := e.begin(w, 1)
+			if err := do(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if got := effects(); got != 1 {
+				t.Errorf("%d effects", got)
+			}
+		})
 	}
 }
