@@ -86,7 +86,7 @@ func (h *Host) checkSignature(head http.Header, body []byte) error {
 		return fmt.Errorf("webhook-timestamp is %v from now: replayed, or one of the two clocks is wrong", off.Abs().Round(time.Second))
 	}
 	var given [][]byte
-	for _, one := range strings.FieldsSeq(single(head, "Webhook-Signature")) {
+	for one := range strings.FieldsSeq(single(head, "Webhook-Signature")) {
 		if text, ok := strings.CutPrefix(one, "v1,"); ok && len(given) < 8 {
 			if mac, err := base64.StdEncoding.DecodeString(text); err == nil {
 				given = append(given, mac)
