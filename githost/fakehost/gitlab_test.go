@@ -47,15 +47,20 @@ func newGitLab(t *testing.T, edit ...func(*fakehost.Options)) *fakehost.Host {
 	return h
 }
 
+type labClient = gitlab.Client //nolint:staticcheck // deprecated upstream; what users of the fake have
+
 // asUser is a client with a user's token, without sockets.
-func asUser(t *testing.T, h *fakehost.Host, login string) *gitlab.Client {
+func asUser(t *testing.T, h *fakehost.Host, login string) *labClient {
 	t.Helper()
-	return get(gitlab.NewClient(login+"-token", gitlab.WithBaseURL(lab), gitlab.WithHTTPClient(&http.Client{Transport: contract.GitLab(t, h.RoundTripper())}), gitlab.WithoutRetries()))(t)
+	web := &http.Client{Transport: contract.GitLab(t, h.RoundTripper())}
+	c, err := gitlab.NewClient(login+"-token", gitlab.WithBaseURL(lab), gitlab.WithHTTPClient(web), gitlab.WithoutRetries()) //nolint:staticcheck // as above
+	must(t, err)
+	return c
 }
 
 const botLogin = "group_1_bot_batchbot"
 
-func labBot(t *testing.T, h *fakehost.Host) *gitlab.Client { return asUser(t, h, botLogin) }
+func labBot(t *testing.T, h *fakehost.Host) *labClient { return asUser(t, h, botLogin) }
 
 // says drops go-gitlab's response from a call's results.
 func says[T any](v T, _ *gitlab.Response, err error) func(*testing.T) T { return get(v, err) }
