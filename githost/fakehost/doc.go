@@ -55,6 +55,19 @@
 // The names of detailed_merge_status that pass by themselves come from
 // GitLab.Transient, one a look, or are held by SetMergeStatus.
 //
+// # What goes wrong
+//
+// Break takes rules, each saying which calls or webhooks go wrong, how and how
+// often: answers of trouble, limits of every form, redirects, connections that
+// end or never answer, all before or after the effect; a world that lags behind
+// itself; webhooks that are lost, doubled, late or overtaken. Heal ends them. They
+// lie in front of both faces and of git over HTTP; control cannot be broken.
+//
+// What a real team does to a repository is no fault but a verb: Rename, Transfer,
+// SetArchived, Delete, Suspend, Uninstall; rules of a branch (Rules), of every push
+// (PushRules) and what the App was granted (SetAppPermission). An App without the
+// workflows permission pushes no change of a workflow file; that is the default.
+//
 // # Two forms
 //
 // As a server, Handler serves REST below / and /api/v3/, GraphQL at /graphql,
