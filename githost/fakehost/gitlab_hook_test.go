@@ -350,7 +350,8 @@ func TestGitOverHTTPTakesAnyNameWithAToken(t *testing.T) {
 	if out, err := run(work, "ls-remote", at("dan:dan-token")+"secret.git"); err == nil {
 		t.Errorf("a stranger saw %s", out)
 	}
-	resp := get(http.Get(server.URL + "/acme/apps/secret.git/info/refs?service=git-upload-pack"))(t)
+	req := get(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/acme/apps/secret.git/info/refs?service=git-upload-pack", nil))(t)
+	resp := get(server.Client().Do(req))(t)
 	_, _ = io.Copy(io.Discard, resp.Body)
 	must(t, resp.Body.Close())
 	if resp.StatusCode != http.StatusUnauthorized {

@@ -17,9 +17,6 @@ func (g *gitlab) look(r *repository, m *mergeRequest) (string, error) {
 	return status, err
 }
 
-// passing tells a status that ends by itself.
-var passing = []string{"unchecked", "checking", "preparing", "approvals_syncing"}
-
 // mergeStatus is detailed_merge_status: what stands in the way of merging, the
 // first of it.
 func (g *gitlab) mergeStatus(r *repository, m *mergeRequest) (string, error) {

@@ -132,9 +132,7 @@ func glUpdateMR(c *glCall) (int, any, error) {
 	if c.has("squash") {
 		m.gl.squash = c.yes("squash")
 	}
-	if err := c.edit(m); err != nil {
-		return 0, nil, err
-	}
+	c.edit(m)
 	if c.has("target_branch") {
 		if err := c.h.retarget(c.repo, m, c.who, c.str("target_branch")); err != nil {
 			return 0, nil, err
@@ -157,7 +155,7 @@ func glUpdateMR(c *glCall) (int, any, error) {
 
 // edit changes title (and with it the draft flag) and description, one webhook
 // for both.
-func (c *glCall) edit(m *mergeRequest) error {
+func (c *glCall) edit(m *mergeRequest) {
 	changes := object{}
 	changed := func(name string, from, to any) {
 		if from != to {
@@ -176,11 +174,10 @@ func (c *glCall) edit(m *mergeRequest) error {
 		changed("description", was, m.Body)
 	}
 	if len(changes) == 0 {
-		return nil
+		return
 	}
 	m.Updated = c.h.now()
 	c.h.emit(event{kind: onMR, action: "changed", repo: c.repo, actor: c.who, mr: m, changes: changes})
-	return nil
 }
 
 func glMRCommits(c *glCall) (int, any, error) {

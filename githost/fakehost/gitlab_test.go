@@ -198,8 +198,7 @@ func TestAMergeRequestIsOpenedReadEditedAndClosed(t *testing.T) {
 func accept(t *testing.T, h *fakehost.Host, login string, number int, sha string) (string, int, string) {
 	t.Helper()
 	mr, resp, err := asUser(t, h, login).MergeRequests.AcceptMergeRequest(project, number, &gitlab.AcceptMergeRequestOptions{SHA: gitlab.Ptr(sha)})
-	var e *gitlab.ErrorResponse
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*gitlab.ErrorResponse](err); ok {
 		return "", resp.StatusCode, e.Message
 	}
 	must(t, err)

@@ -248,6 +248,9 @@ func (g *gitlab) later(d time.Duration, run func() error) error {
 		j.timer = time.AfterFunc(d, func() {
 			g.h.mu.Lock()
 			defer g.h.mu.Unlock()
+			if g.h.ctx.Err() != nil {
+				return
+			}
 			if err := g.do(j); err != nil {
 				g.h.log.Error("running a job", "error", err)
 			}
@@ -257,7 +260,7 @@ func (g *gitlab) later(d time.Duration, run func() error) error {
 }
 
 func (g *gitlab) do(j *job) error {
-	if j.done || g.h.ctx.Err() != nil {
+	if j.done {
 		return nil
 	}
 	j.done = true
