@@ -35,6 +35,7 @@ func (h fakeHooks) Parse(event string, payload []byte) ([]bot.Event, string, err
 type fakeInbox struct {
 	mu         sync.Mutex
 	down       bool
+	slow       time.Duration // how long an outcome takes to store
 	deliveries []*stored
 }
 
@@ -81,6 +82,10 @@ func (b *fakeInbox) ClaimDeliveries(_ context.Context, limit int, lease time.Dur
 }
 
 func (b *fakeInbox) FinishDelivery(ctx context.Context, id int64, attempts int, o bot.DeliveryOutcome) (bool, error) {
+	select {
+	case <-time.After(b.slow):
+	case <-ctx.Done():
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := b.deliveries[id-1]

@@ -250,11 +250,14 @@ func (w *Worker) apply(ctx context.Context, source string, event bot.Event) (err
 	return w.config.Apply(ctx, source, event)
 }
 
-// finish stores an outcome, also while stopping.
+// finish stores an outcome: a slow database has as long as the lease lasts, since an outcome that is lost is found out only when it ends.
+// While stopping it has the grace period.
 func (w *Worker) finish(ctx context.Context, d bot.Delivery, outcome bot.DeliveryOutcome) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Grace)
+	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Lease)
 	defer cancel()
-	done, err := w.config.Inbox.FinishDelivery(ctx, d.ID, d.Attempts, outcome)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(w.config.Grace, cancel) })
+	defer stop()
+	done, err := w.config.Inbox.FinishDelivery(storing, d.ID, d.Attempts, outcome)
 	if err != nil {
 		w.config.Logger.Error("could not store the outcome of a delivery", "host", d.Host, "delivery", d.Key, "error", err)
 	}

@@ -289,6 +289,30 @@ func TestASlowDeliveryEndsBeforeItsLease(t *testing.T) {
 	})
 }
 
+// What cannot be stored is done again when the lease ends, so a slow database is waited for; but not while stopping.
+func TestASlowInboxIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(fine)
+		o.inbox.slow = 40 * time.Second
+		d := o.receives("pull_request", "1")
+		if work := o.works(t); work.Applied != 1 || work.Lost != 0 || d.status != bot.DeliveryDone {
+			t.Errorf("work %+v, status %d", work, d.status)
+		}
+		o.receives("pull_request", "2")
+		ctx, cancel := context.WithCancel(context.Background())
+		var ended sync.WaitGroup
+		ended.Go(func() { o.worker.Run(ctx) })
+		synctest.Wait()
+		begin := time.Now()
+		cancel()
+		ended.Wait()
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("stopping took %s", took)
+		}
+	})
+}
+
 func TestWorkThatAnotherInstanceTookOverIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	o := newOffice(fine)

@@ -56,6 +56,7 @@ type fakeRows struct {
 	entry   bot.HistoryEntry
 	heads   []string
 	sticky  int64
+	slow    time.Duration // how long an outcome takes to store
 	panics  bool
 }
 
@@ -77,7 +78,12 @@ func (r *fakeRows) ClaimErrands(_ context.Context, limit int, lease time.Duratio
 	return list, nil
 }
 
-func (r *fakeRows) FinishErrand(_ context.Context, e bot.Errand) error {
+func (r *fakeRows) FinishErrand(ctx context.Context, e bot.Errand) error {
+	select {
+	case <-time.After(r.slow):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	return r.steps.do("FinishErrand", func() error {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -181,18 +181,21 @@ func (s *Sender) judge(ctx context.Context, e bot.Errand, err error) verdict {
 	return verdict{after: backoff(e.Attempts, s.config.RetryBase, s.config.RetryLimit), reason: err.Error()}
 }
 
-// finish stores what became of an errand, also while stopping.
+// finish stores what became of an errand: a slow database has as long as the lease lasts, since an outcome that is lost is found out only
+// when it ends. While stopping it has the grace period.
 func (s *Sender) finish(ctx context.Context, e bot.Errand, v verdict) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Grace)
+	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Lease)
 	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(s.config.Grace, cancel) })
+	defer stop()
 	var err error
 	switch {
 	case v.giveUp:
-		err = s.config.Store.PostponeErrand(ctx, e, 0, v.reason)
+		err = s.config.Store.PostponeErrand(storing, e, 0, v.reason)
 	case v.after > 0:
-		err = s.config.Store.PostponeErrand(ctx, e, v.after, v.reason)
+		err = s.config.Store.PostponeErrand(storing, e, v.after, v.reason)
 	default:
-		err = s.config.Store.FinishErrand(ctx, e)
+		err = s.config.Store.FinishErrand(storing, e)
 	}
 	if err != nil {
 		s.config.Logger.Error("could not store the outcome of an errand", "errand", e.Kind.String(), "target", e.Target, "error", err)

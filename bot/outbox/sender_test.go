@@ -382,6 +382,30 @@ func TestRunSendsWhenNudgedAndNowAndThen(t *testing.T) {
 	})
 }
 
+// What cannot be stored is done again when the lease ends, so a slow database is waited for; but not while stopping.
+func TestASlowOutboxIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.rows.slow = 100 * time.Second
+		r := d.wants(bot.ErrandReaction, "a")
+		if sent, err := d.sender.RunOnce(context.Background()); err != nil || sent.Done != 1 || !d.done(r) {
+			t.Errorf("sent %+v (%v)", sent, err)
+		}
+		d.wants(bot.ErrandReaction, "b")
+		ctx, cancel := context.WithCancel(context.Background())
+		var ended sync.WaitGroup
+		ended.Go(func() { d.sender.Run(ctx) })
+		synctest.Wait()
+		begin := time.Now()
+		cancel()
+		ended.Wait()
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("stopping took %s", took)
+		}
+	})
+}
+
 func TestAnOutboxThatIsDownIsAnError(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
