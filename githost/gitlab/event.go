@@ -45,7 +45,7 @@ type aboutNote struct {
 	ID           int64    `json:"id"`
 	Action       string   `json:"action"`
 	Note         string   `json:"note"`
-	NoteableType string   `json:"noteable_type"` //nolint:misspell // GitLab's spelling
+	NoteableType string   `json:"noteable_type"`
 	System       bool     `json:"system"`
 	AuthorID     int64    `json:"author_id"`
 	CreatedAt    hookTime `json:"created_at"`

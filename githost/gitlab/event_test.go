@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/githost/gitlab"
+	"github.com/batchbot/batchbot/githost/hosttest/contract"
 )
 
 var update = flag.Bool("update", false, "write what payloads are read as to testdata/webhooks")
@@ -31,6 +32,13 @@ func standalone(t testing.TB) *gitlab.Host {
 var events = map[string]string{
 	"note": "Note Hook", "confidential_note": "Confidential Note Hook", "merge_request": "Merge Request Hook", "pipeline": "Pipeline Hook",
 	"push": "Push Hook", "tag_push": "Tag Push Hook", "emoji": "Emoji Hook", "job": "Job Hook",
+}
+
+// odd are payloads GitLab is not described to send: of old versions, of new ones, or broken.
+var odd = map[string]bool{
+	"note.created-before-16.11": true, "note.created-without-user-id": true, "note.created-with-odd-times": true, "note.created-without-a-time": true,
+	"note.by-nobody": true, "note.on-wiki-page": true, "note.on-commit": true, "note.without-merge-request": true,
+	"merge_request.without-number": true, "merge_request.something-new": true, "pipeline.without-commit": true, "push.of-no-project": true,
 }
 
 func eventOf(t testing.TB, name string) string {
@@ -85,6 +93,12 @@ func TestPayloadsAreReadAsRecorded(t *testing.T) {
 			payload, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
+			}
+			switch event := eventOf(t, name); event {
+			case "Note Hook", "Merge Request Hook", "Pipeline Hook", "Push Hook":
+				if !odd[name] {
+					contract.GitLabWebhook(t, event, payload)
+				}
 			}
 			got := describe(h.Parse(eventOf(t, name), payload))
 			golden := strings.TrimSuffix(file, ".json") + ".golden"

@@ -14,6 +14,7 @@ import (
 	"github.com/batchbot/batchbot/githost/fakehost"
 	"github.com/batchbot/batchbot/githost/gitlab"
 	"github.com/batchbot/batchbot/githost/hosttest"
+	"github.com/batchbot/batchbot/githost/hosttest/contract"
 )
 
 // world is a fake GitLab in this process, without sockets, with the adapter in front of it.
@@ -49,13 +50,18 @@ func newWorldAs(t *testing.T, kind fakehost.GitLab, edits ...func(*gitlab.Config
 	var err error
 	w.fake, err = fakehost.New(options)
 	w.must(err)
-	t.Cleanup(w.fake.Close)
+	t.Cleanup(func() {
+		w.fake.Close()
+		for _, d := range w.fake.Deliveries() {
+			contract.GitLabWebhook(t, d.Event, d.Payload)
+		}
+	})
 	w.fake.AddUser("dan")
 	w.must(w.fake.AddRepository(fakehost.NewRepository{
 		Owner: "acme", Name: "app",
 		Permissions: map[string]string{"ada": fakehost.RoleAdmin, "max": fakehost.RoleMaintain, "bob": fakehost.RoleWrite, "cleo": fakehost.RoleWrite, "tess": fakehost.RoleTriage},
 	}))
-	config.HTTPTransport = w.fake.RoundTripper()
+	config.HTTPTransport = contract.GitLab(t, w.fake.RoundTripper())
 	for _, edit := range edits {
 		edit(&config)
 	}
