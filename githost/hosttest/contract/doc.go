@@ -17,4 +17,8 @@
 // The descriptions lie in hosttest/testdata/openapi. Where they are wrong or
 // silent, exceptions.json says so one by one, each with its reason; `make
 // contract` fails for one that nothing needs any more.
+//
+// GitLab's own description may not be copied here, so gitlab.yml is written in our
+// words and only as far as it is used; [GitLab] and [GitLabWebhook] hold requests,
+// answers and payloads to it in the same way.
 package contract
