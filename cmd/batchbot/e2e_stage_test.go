@@ -194,12 +194,17 @@ func (s stage) state(t *testing.T) fakehost.State {
 }
 
 // quiet reports whether nothing is under way or waits to be said. Landed members are looked at once more after a while; that does not count.
+func quiet(t *testing.T, db *sql.DB) bool {
+	t.Helper()
+	return count(t, db, `SELECT COUNT(*) FROM merge_batch WHERE status IN (1, 4)`) == 0 &&
+		count(t, db, `SELECT COUNT(*) FROM merge_batch_request`) == 0 &&
+		count(t, db, `SELECT COUNT(*) FROM outbox WHERE status = 1 AND kind <> 8`) == 0 &&
+		count(t, db, `SELECT COUNT(*) FROM delivery WHERE status = 1`) == 0
+}
+
 func (s stage) quiet(t *testing.T) bool {
 	t.Helper()
-	return count(t, s.db, `SELECT COUNT(*) FROM merge_batch WHERE status IN (1, 4)`) == 0 &&
-		count(t, s.db, `SELECT COUNT(*) FROM merge_batch_request`) == 0 &&
-		count(t, s.db, `SELECT COUNT(*) FROM outbox WHERE status = 1 AND kind <> 8`) == 0 &&
-		count(t, s.db, `SELECT COUNT(*) FROM delivery WHERE status = 1`) == 0
+	return quiet(t, s.db)
 }
 
 // checkLanded compares what landed with what was tested, and the target's history with the batches: one merge for each that succeeded.

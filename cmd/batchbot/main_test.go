@@ -98,11 +98,17 @@ hosts:
 // start builds and runs the program of the settings file; it ends with the test.
 func (w world) start(t *testing.T) *program {
 	t.Helper()
+	return w.startLogging(t, slog.DiscardHandler)
+}
+
+// startLogging is start with a log.
+func (w world) startLogging(t *testing.T, log slog.Handler) *program {
+	t.Helper()
 	settings, err := config.Load(w.file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := build(t.Context(), settings, slog.New(slog.DiscardHandler))
+	p, err := build(t.Context(), settings, slog.New(log))
 	if err != nil {
 		t.Fatal(err)
 	}
