@@ -257,7 +257,7 @@ type line struct {
 // startLine leads to target until the test ends.
 func startLine(t *testing.T, target string) *line {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func startLine(t *testing.T, target string) *line {
 
 func (l *line) carry(near net.Conn, target string) {
 	defer near.Close()
-	far, err := net.Dial("tcp", target) //nolint:noctx // ends with the line
+	far, err := net.Dial("tcp", target)
 	if err != nil {
 		return
 	}

@@ -97,7 +97,7 @@ func (r *relay) rest() {
 // pass hands one webhook to an instance. One that cannot be handed over is lost, as on the real host.
 func (r *relay) pass(h hook, server string) {
 	status := 0
-	if req, err := http.NewRequest(http.MethodPost, server+webhookPath+"github", bytes.NewReader(h.body)); err == nil { //nolint:noctx // ends with the client's own time limit
+	if req, err := http.NewRequest(http.MethodPost, server+webhookPath+"github", bytes.NewReader(h.body)); err == nil {
 		req.Header = h.header.Clone()
 		if res, err := client.Do(req); err == nil {
 			status = res.StatusCode

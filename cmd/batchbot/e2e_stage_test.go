@@ -118,7 +118,7 @@ func emptyMySQL(t *testing.T) (dsn string, db *sql.DB) {
 	}
 	t.Cleanup(func() {
 		_ = db.Close()
-		if _, err := server.Exec("DROP DATABASE " + name); err != nil { //nolint:noctx // the test's context has ended
+		if _, err := server.Exec("DROP DATABASE " + name); err != nil {
 			t.Error(err)
 		}
 		_ = server.Close()
