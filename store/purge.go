@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
@@ -51,7 +52,7 @@ func (s *Store) purgePayloads(ctx context.Context) error {
 func purge[K any](ctx context.Context, s *Store, name, find string, findArgs []any, end string, endArgs []any, key *K) error {
 	for {
 		var keys []any
-		err := s.each(ctx, find, append(findArgs[:len(findArgs):len(findArgs)], chunkSize), func(scan scan) error {
+		err := s.each(ctx, find, append(slices.Clip(findArgs), chunkSize), func(scan scan) error {
 			if err := scan(key); err != nil {
 				return err
 			}
@@ -65,7 +66,7 @@ func purge[K any](ctx context.Context, s *Store, name, find string, findArgs []a
 			return nil
 		}
 		err = s.write(ctx, job{name: name, run: func(tx *tx) error {
-			_, err := tx.exec(ctx, fmt.Sprintf(end, list(len(keys))), append(endArgs[:len(endArgs):len(endArgs)], keys...)...)
+			_, err := tx.exec(ctx, fmt.Sprintf(end, list(len(keys))), append(slices.Clip(endArgs), keys...)...)
 			return err
 		}, landed: looksAgain})
 		if err != nil {

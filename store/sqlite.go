@@ -14,6 +14,8 @@ import (
 
 // SQLite's own clock has milliseconds and knows nothing of testing/synctest. The process is the database server here, so its clock is
 // the database's clock. Not deterministic: SQLite must call it anew for every statement.
+//
+//nolint:gochecknoinits // the driver takes functions for all connections at once, before the first is opened
 func init() {
 	sqlite.MustRegisterScalarFunction("batchbot_now", 0, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
 		return time.Now().UnixMicro(), nil

@@ -139,16 +139,14 @@ func (s *Store) HistoryEntry(ctx context.Context, id int64) (bot.HistoryEntry, e
 
 // BatchView reads a batch with its queue and everybody who ever was a member, in batch order, with what became of them.
 func (s *Store) BatchView(ctx context.Context, batchID int64) (bot.BatchView, error) {
-	failed := func(err error) (bot.BatchView, error) {
-		return bot.BatchView{}, fmt.Errorf("read batch %d: %w", batchID, err)
-	}
+	failed := func(err error) error { return fmt.Errorf("read batch %d: %w", batchID, err) }
 	batch, found, err := readBatch(ctx, s, `b.id = ?`, batchID)
 	if err != nil || !found {
-		return failed(missing(err, "its row"))
+		return bot.BatchView{}, failed(missing(err, "its row"))
 	}
 	view := bot.BatchView{Batch: batch}
 	if view.Queue, view.Repository, err = s.ReadQueue(ctx, batch.QueueID); err != nil {
-		return failed(err)
+		return bot.BatchView{}, failed(err)
 	}
 	var order []string
 	members := make(map[string]*bot.BatchMember)
@@ -168,12 +166,12 @@ func (s *Store) BatchView(ctx context.Context, batchID int64) (bot.BatchView, er
 			return nil
 		})
 	if err != nil {
-		return failed(err)
+		return bot.BatchView{}, failed(err)
 	}
 	for chunk := range slices.Chunk(order, chunkSize) {
 		ops, err := listOperations(ctx, s, `WHERE o.operation_id IN (`+list(len(chunk))+`)`, anys(chunk)...)
 		if err != nil {
-			return failed(err)
+			return bot.BatchView{}, failed(err)
 		}
 		for _, op := range ops {
 			members[op.ID].Operation = op

@@ -38,9 +38,9 @@ func writeCommit(objects, tree string, parents []string, when time.Time, message
 
 	var packed bytes.Buffer
 	writer, _ := zlib.NewWriterLevel(&packed, zlib.BestSpeed)
-	writer.Write([]byte(header))
-	writer.Write(body.Bytes())
-	writer.Close()
+	_, _ = writer.Write([]byte(header)) // into memory
+	_, _ = writer.Write(body.Bytes())
+	_ = writer.Close()
 
 	folder := filepath.Join(objects, id[:2])
 	if err := os.MkdirAll(folder, 0o700); err != nil {

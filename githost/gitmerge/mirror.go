@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,7 +34,7 @@ const repairEvery = 10 * time.Minute
 
 func newMirror(git runner, parent, name string, log *slog.Logger) *mirror {
 	dir := filepath.Join(parent, name+".git")
-	git.env = append(git.env[:len(git.env):len(git.env)], "GIT_DIR="+dir)
+	git.env = append(slices.Clip(git.env), "GIT_DIR="+dir)
 	return &mirror{git: git, dir: dir, log: log, turn: make(chan struct{}, 1)}
 }
 

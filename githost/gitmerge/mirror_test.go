@@ -99,7 +99,7 @@ func TestAMirrorThatIsDamagedWhileItIsUsed(t *testing.T) {
 	want := i.build(o, s).Result().HeadSHA
 
 	// The blobs go; commits and references stay, so that only the merge notices.
-	for _, line := range strings.Split(runGit(t, "", "--git-dir="+i.mirror(), "cat-file", "--batch-check", "--batch-all-objects"), "\n") {
+	for line := range strings.SplitSeq(runGit(t, "", "--git-dir="+i.mirror(), "cat-file", "--batch-check", "--batch-all-objects"), "\n") {
 		if fields := strings.Fields(line); fields[1] == "blob" {
 			must(t, os.Remove(filepath.Join(i.mirror(), "objects", fields[0][:2], fields[0][2:])))
 		}
@@ -262,7 +262,7 @@ func TestAGitThatOutlivesItsBotKeepsTheMirrorLocked(t *testing.T) {
 	must(t, err)
 	orphan, err := os.FindProcess(pid)
 	must(t, err)
-	defer orphan.Kill()
+	defer func() { _ = orphan.Kill() }()
 
 	next := reopen(t, killed.dir, killed.tmp)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

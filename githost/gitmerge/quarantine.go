@@ -60,6 +60,7 @@ func (q quarantines) open() (*quarantine, error) {
 
 func hasRoom(dir string) bool {
 	var stat syscall.Statfs_t
+	//nolint:unconvert // the fields have other types elsewhere
 	return syscall.Statfs(dir, &stat) == nil && uint64(stat.Bavail)*uint64(stat.Bsize) >= memoryNeeded
 }
 

@@ -337,7 +337,7 @@ func applyFails(t *testing.T, db Database) {
 
 func applyRepeats(t *testing.T, db Database) {
 	w := newWorld(t, db)
-	done := 0
+	var done int
 	for step := 1; ; step++ {
 		a := w.application(w.queue, step, true)
 		fired := w.failAt(step, driver.ErrBadConn) // the connection is lost

@@ -177,7 +177,7 @@ func claimBusy(t *testing.T, db Database) {
 		other, err := w.SQL.BeginTx(t.Context(), nil)
 		w.must(err)
 		var id int64
-		w.must(other.QueryRow(`SELECT id FROM queue WHERE id = ? FOR UPDATE`, w.queue.ID).Scan(&id))
+		w.must(other.QueryRowContext(t.Context(), `SELECT id FROM queue WHERE id = ? FOR UPDATE`, w.queue.ID).Scan(&id))
 		w.expect(claimSpec(w.queue, 1), bot.ClaimQueueBusy)
 		w.must(other.Rollback())
 	}

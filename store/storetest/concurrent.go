@@ -137,7 +137,7 @@ func claimHeldOpen(t *testing.T, db Database) {
 		w.admit(w.queue, n+1)
 	}
 	claimer := db.Open(t)
-	held, release := w.holdAt(claimer, "COMMIT")
+	held, release := w.holdAtCommit(claimer)
 	done := make(chan bot.ClaimResult, 1)
 	go func() {
 		result, err := claimer.Claim(context.Background(), claimSpec(w.queue, 50))
@@ -157,7 +157,7 @@ func claimHeldOpen(t *testing.T, db Database) {
 
 	// A settlement that sends 50 members back, and one that frees a cohort, are held open in the same way.
 	settler := db.Open(t)
-	held, release = w.holdAt(settler, "COMMIT")
+	held, release = w.holdAtCommit(settler)
 	settlement := settlementOf(result, bot.BatchFailed, bot.OperationWaiting)
 	settled := make(chan bool, 1)
 	go func() {
@@ -176,12 +176,12 @@ func claimHeldOpen(t *testing.T, db Database) {
 	w.invariants()
 }
 
-// holdAt stops a store's next transaction at a statement: held is closed when it is there, and closing release lets it go on.
-func (w *world) holdAt(s storeHandle, prefix string) (held, release chan struct{}) {
+// holdAtCommit stops a store's next transaction before its COMMIT: held is closed when it is there, and closing release lets it go on.
+func (w *world) holdAtCommit(s storeHandle) (held, release chan struct{}) {
 	held, release = make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	w.Intercept(s, func(statement string, _ []any) error {
-		if strings.HasPrefix(statement, prefix) {
+		if statement == "COMMIT" {
 			once.Do(func() {
 				close(held)
 				<-release
@@ -218,7 +218,7 @@ func claimBesideAdmission(t *testing.T, db Database) {
 	}
 	other := *w
 	other.store = db.Open(t)
-	held, release := w.holdAt(other.store, "COMMIT")
+	held, release := w.holdAtCommit(other.store)
 	done := make(chan error, 1)
 	go func() {
 		_, err := other.store.RecordMR(context.Background(), w.repo.ID, w.application(w.queue, 4, true).MR) // its own commit is held: let it go
@@ -228,7 +228,7 @@ func claimBesideAdmission(t *testing.T, db Database) {
 	close(release)
 	w.must(<-done)
 
-	held, release = w.holdAt(other.store, "COMMIT")
+	held, release = w.holdAtCommit(other.store)
 	go func() {
 		_, err := other.store.Apply(context.Background(), w.application(w.queue, 4, true))
 		done <- err

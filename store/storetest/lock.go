@@ -76,10 +76,10 @@ func lockLost(t *testing.T, db Database) {
 		return // nothing to lose: the lock is in this process
 	}
 	var holder int64
-	if err := db.SQL.QueryRow(`SELECT IS_USED_LOCK(?)`, db.LockName("default", t.Name())).Scan(&holder); err != nil {
+	if err := db.SQL.QueryRowContext(t.Context(), `SELECT IS_USED_LOCK(?)`, db.LockName("default", t.Name())).Scan(&holder); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.SQL.Exec(`KILL ?`, holder); err != nil {
+	if _, err := db.SQL.ExecContext(t.Context(), `KILL ?`, holder); err != nil {
 		t.Fatal(err)
 	}
 	var theirs func()

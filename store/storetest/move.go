@@ -284,8 +284,9 @@ func evictOrLand(t *testing.T, db Database) {
 		var lock sync.Mutex
 		landing, evicted := 0, 0
 		each(w, 4, func(s *store.Store, i int) {
-			happened, count := false, &landing
+			var happened bool
 			var err error
+			count := &landing
 			if i%2 == 0 {
 				_, happened, err = s.ChangeBatch(t.Context(), guard, bot.BatchChange{Phase: bot.PhaseLanding})
 			} else {
@@ -538,7 +539,7 @@ func moveFails(t *testing.T, db Database) {
 
 func moveRepeats(t *testing.T, db Database) {
 	w := newWorld(t, db)
-	done := 0
+	var done int
 	for step := 1; ; step++ {
 		m := w.evictionByCommand(step)
 		fired := w.failAt(step, driver.ErrBadConn) // the connection is lost

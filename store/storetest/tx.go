@@ -92,11 +92,11 @@ func txDeadlock(t *testing.T, db Database) {
 	w.must(err)
 	defer func() { _ = heavy.Rollback() }()
 	for n := range 300 {
-		if _, err := heavy.Exec(strings.ReplaceAll(auditRow, "{now}", "CURRENT_TIMESTAMP(6)"), fmt.Sprintf("heavy %d", n)); err != nil {
+		if _, err := heavy.ExecContext(t.Context(), strings.ReplaceAll(auditRow, "{now}", "CURRENT_TIMESTAMP(6)"), fmt.Sprintf("heavy %d", n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := heavy.Exec(`UPDATE outbox SET error = 'held'`); err != nil {
+	if _, err := heavy.ExecContext(t.Context(), `UPDATE outbox SET error = 'held'`); err != nil {
 		t.Fatal(err)
 	}
 	there := make(chan struct{})
@@ -116,7 +116,7 @@ func txDeadlock(t *testing.T, db Database) {
 		done <- result
 	}()
 	<-there
-	if _, err := heavy.Exec(`UPDATE operation SET detail = 'heavy'`); err != nil {
+	if _, err := heavy.ExecContext(t.Context(), `UPDATE operation SET detail = 'heavy'`); err != nil {
 		t.Errorf("the heavy transaction was the victim: %v", err)
 	}
 	w.must(heavy.Commit())
@@ -166,11 +166,11 @@ func txPoisonedByDeadlock(t *testing.T, db Database) {
 	w.must(err)
 	defer func() { _ = heavy.Rollback() }()
 	for n := range 300 {
-		if _, err := heavy.Exec(strings.ReplaceAll(auditRow, "{now}", "CURRENT_TIMESTAMP(6)"), fmt.Sprintf("heavy %d", n)); err != nil {
+		if _, err := heavy.ExecContext(t.Context(), strings.ReplaceAll(auditRow, "{now}", "CURRENT_TIMESTAMP(6)"), fmt.Sprintf("heavy %d", n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := heavy.Exec(`UPDATE queue SET reason = 'held' WHERE id = ?`, second); err != nil {
+	if _, err := heavy.ExecContext(t.Context(), `UPDATE queue SET reason = 'held' WHERE id = ?`, second); err != nil {
 		t.Fatal(err)
 	}
 	tries := 0
@@ -184,7 +184,7 @@ func txPoisonedByDeadlock(t *testing.T, db Database) {
 		}
 		go func() {
 			defer close(heavyDone)
-			if _, err := heavy.Exec(`UPDATE queue SET reason = 'heavy' WHERE id = ?`, first); err != nil {
+			if _, err := heavy.ExecContext(t.Context(), `UPDATE queue SET reason = 'heavy' WHERE id = ?`, first); err != nil {
 				t.Errorf("the heavy transaction was the victim: %v", err)
 			}
 			if err := heavy.Commit(); err != nil {
@@ -270,7 +270,7 @@ func txContext(t *testing.T, db Database) {
 	// Blocked by somebody else's uncommitted row when the context ends; the blocker goes away later.
 	blocker, err := w.SQL.BeginTx(t.Context(), nil)
 	w.must(err)
-	_, err = blocker.Exec(strings.ReplaceAll(auditRow, "{now}", "CURRENT_TIMESTAMP(6)"), "ghost")
+	_, err = blocker.ExecContext(t.Context(), strings.ReplaceAll(auditRow, "{now}", "CURRENT_TIMESTAMP(6)"), "ghost")
 	w.must(err)
 	ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -298,7 +298,7 @@ func txBusy(t *testing.T, db Database) {
 	db.Impatient(t, w.store)
 	writer, err := w.SQL.BeginTx(t.Context(), nil)
 	w.must(err)
-	_, err = writer.Exec(`UPDATE queue SET reason = 'held'`)
+	_, err = writer.ExecContext(t.Context(), `UPDATE queue SET reason = 'held'`)
 	w.must(err)
 	done := make(chan error, 1)
 	go func() { done <- w.store.ParkQueue(context.Background(), w.queue.ID, "later") }()

@@ -129,9 +129,9 @@ func value[T any](w *world, query string, args ...any) T {
 }
 
 // rows reads the first column of every row as text.
-func (w *world) rows(query string, args ...any) []string {
+func (w *world) rows(query string) []string {
 	w.Helper()
-	rows, err := w.SQL.QueryContext(w.Context(), query, args...)
+	rows, err := w.SQL.QueryContext(w.Context(), query)
 	w.must(err)
 	defer func() { _ = rows.Close() }()
 	var out []string
@@ -182,26 +182,31 @@ func (w *world) snapshot() string {
 	w.Helper()
 	var all strings.Builder
 	for _, table := range tables {
-		rows, err := w.SQL.QueryContext(w.Context(), `SELECT * FROM `+table+` ORDER BY 1`)
-		w.must(err)
-		columns, err := rows.Columns()
-		w.must(err)
-		for rows.Next() {
-			values := make([]any, len(columns))
-			for i := range values {
-				values[i] = new(any)
-			}
-			w.must(rows.Scan(values...))
-			fmt.Fprintf(&all, "%s:", table)
-			for i, v := range values {
-				fmt.Fprintf(&all, " %s=%v", columns[i], *v.(*any))
-			}
-			all.WriteString("\n")
-		}
-		w.must(rows.Err())
-		_ = rows.Close()
+		w.dump(&all, table)
 	}
 	return all.String()
+}
+
+func (w *world) dump(all *strings.Builder, table string) {
+	w.Helper()
+	rows, err := w.SQL.QueryContext(w.Context(), `SELECT * FROM `+table+` ORDER BY 1`)
+	w.must(err)
+	defer func() { _ = rows.Close() }()
+	columns, err := rows.Columns()
+	w.must(err)
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(any)
+		}
+		w.must(rows.Scan(values...))
+		fmt.Fprintf(all, "%s:", table)
+		for i, v := range values {
+			fmt.Fprintf(all, " %s=%v", columns[i], *v.(*any))
+		}
+		all.WriteString("\n")
+	}
+	w.must(rows.Err())
 }
 
 var tables = []string{
