@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,8 +186,13 @@ func TestWebhooksAreLostDoubledDelayedAndOvertaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, func(o *fakehost.Options) { o.ManualDelivery = false })
-		var got []string
+		var (
+			mu  sync.Mutex
+			got []string
+		)
 		h.SetDeliver(func(_ context.Context, d fakehost.Delivery) error {
+			mu.Lock()
+			defer mu.Unlock()
 			got = append(got, d.Event)
 			return nil
 		})
@@ -197,13 +203,15 @@ func TestWebhooksAreLostDoubledDelayedAndOvertaken(t *testing.T) {
 		heard := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if !slices.Equal(got, want) {
 				t.Errorf("heard %v, want %v", got, want)
 			}
 			got = nil
 			h.Heal()
 		}
-		got = nil
+		heard("installation", "push", "pull_request", "check_suite", "check_run", "check_run", "check_suite", "workflow_run")
 
 		must(t, h.Break(fakehost.Fault{On: "HOOK issue_comment/created", Every: 2, Do: fakehost.FaultLose}))
 		comment()

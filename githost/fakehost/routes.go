@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -165,12 +166,11 @@ type roundTripper struct{ handler http.Handler }
 func (t roundTripper) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	// What a server does when a handler ends the connection.
 	defer func() {
-		switch r := recover(); {
-		case r == nil:
-		case r != http.ErrAbortHandler:
-			panic(r)
-		default:
+		r := recover()
+		if ended, ok := r.(error); ok && errors.Is(ended, http.ErrAbortHandler) {
 			resp, err = nil, cmp.Or(req.Context().Err(), io.ErrUnexpectedEOF)
+		} else if r != nil {
+			panic(r)
 		}
 	}()
 	if req.Body != nil {

@@ -143,7 +143,7 @@ func TestWhyThereIsNoGitTokenIsSaid(t *testing.T) {
 				t.Fatalf("got %v, want one that says %q", err, test.words)
 			}
 			for _, meaning := range []error{bot.ErrGone, bot.ErrForbidden, bot.ErrNotFound} {
-				if errors.Is(err, meaning) != (meaning == test.want) {
+				if wanted := test.want != nil && errors.Is(meaning, test.want); errors.Is(err, meaning) != wanted {
 					t.Errorf("got %v, want %v", err, test.want)
 				}
 			}
