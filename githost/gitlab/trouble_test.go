@@ -86,7 +86,7 @@ func (f *fragile) Sent() int { return int(f.sent.Load()) }
 
 func (f *fragile) Secrets() []string { return []string{"batchbot-token", secret, "PRIVATE-TOKEN"} }
 
-func TestEveryMethodKeepsItsContractUnderEveryTrouble(t *testing.T) {
+func TestConformanceUnderTrouble(t *testing.T) {
 	t.Parallel()
 	hosttest.RunTroubles(t, func(t *testing.T) hosttest.Fragile {
 		f := &fragile{}
