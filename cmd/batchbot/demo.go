@@ -30,6 +30,7 @@ const demoLimit = 55 * time.Second
 
 // demoFlags configures the demo command.
 type demoFlags struct {
+	host    string
 	once    bool
 	json    bool
 	dir     string
@@ -40,10 +41,11 @@ func (s shell) demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show the bot at work on this machine, with git and nothing else",
-		Long: `Starts a GitHub of its own and the bot on loopback, plays the people of a small project, and shows what happens on stderr.
+		Long: `Starts a GitHub or a GitLab of its own and the bot on loopback, plays the people of a small project, and shows what happens on stderr.
 On a terminal it then stays up until Ctrl-C, so that you can look around.`,
 	}
 	var f demoFlags
+	c.Flags().StringVar(&f.host, "host", config.GitHub, "what the host is: github or gitlab")
 	c.Flags().BoolVar(&f.once, "once", false, "end when everything is settled, also on a terminal")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object about the outcome on stdout instead of a summary")
 	c.Flags().StringVar(&f.dir, "dir", "", "keep the database and the repositories in `DIR`")
@@ -54,6 +56,9 @@ On a terminal it then stays up until Ctrl-C, so that you can look around.`,
 
 // demo plays the story, reports, and stays up if somebody is there to look. Whatever happens, it leaves nothing running behind.
 func (s shell) demo(ctx context.Context, f demoFlags) error {
+	if _, known := demoHosts[f.host]; !known {
+		return usageError{fmt.Errorf("--host %s: write github or gitlab", f.host)}
+	}
 	started := time.Now()
 	d, err := s.startDemo(ctx, f, started)
 	if err != nil {
@@ -98,11 +103,13 @@ func isTerminal(w io.Writer) bool {
 
 // demo is a host, the bot and the reader of the bot's rows.
 type demo struct {
-	host  *fakehostServer
-	bot   *program
-	rows  *demoRows
-	tell  *narrator
-	begin chan struct{} // closing it lets rounds start
+	kind     demoHost
+	host     *fakehostServer
+	bot      *program
+	settings config.Settings
+	rows     *demoRows
+	tell     *narrator
+	begin    chan struct{} // closing it lets rounds start
 
 	ended   chan error // what the bot's run returned
 	closers []func()   // called in reverse
@@ -116,7 +123,7 @@ func (d *demo) close() {
 
 // startDemo starts everything the story needs. On failure nothing is left.
 func (s shell) startDemo(ctx context.Context, f demoFlags, started time.Time) (d *demo, err error) {
-	d = &demo{begin: make(chan struct{}), ended: make(chan error, 1)}
+	d = &demo{kind: demoHosts[f.host], begin: make(chan struct{}), ended: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -143,6 +150,8 @@ func (s shell) startDemo(ctx context.Context, f demoFlags, started time.Time) (d
 		Dir:           filepath.Join(kept, "git"),
 		WebhookSecret: secret,
 		AppPublicKey:  &key.PublicKey,
+		Face:          f.host,
+		BotLogin:      d.kind.bot,
 		// The story finishes CI itself, so that nothing depends on how long anything takes.
 		CI: fakehost.CI{Mode: fakehost.CIManual, BranchPrefix: bot.BatchBranchPrefix},
 	})
@@ -155,12 +164,15 @@ func (s shell) startDemo(ctx context.Context, f demoFlags, started time.Time) (d
 	if f.verbose {
 		log = newLogger(config.Log{Level: "debug", Format: "text"}, s.stderr)
 	}
-	settings := demoSettings(d.host.url, key, secret, temporary, filepath.Join(kept, demoDatabase))
-	if d.bot, err = build(ctx, settings, log); err != nil {
+	d.settings = d.demoSettings(f.host, key, secret, temporary, filepath.Join(kept, demoDatabase))
+	if d.bot, err = build(ctx, d.settings, log); err != nil {
 		return d, err
 	}
 	d.bot.roundsAfter = d.begin
-	d.host.SetWebhook(d.bot.url+webhookPath+demoHost, secret)
+	d.settings.PublicURL = d.bot.url
+	if d.kind.app { // a GitLab has a webhook for each project; see openRepository
+		d.host.SetWebhook(d.bot.url+webhookPaths(d.settings.Hosts, d.settings.Hosts[0])[0], secret)
+	}
 	d.closers = append(d.closers, func() { _ = d.bot.close() })
 
 	running, stop := context.WithCancel(ctx)
@@ -171,16 +183,30 @@ func (s shell) startDemo(ctx context.Context, f demoFlags, started time.Time) (d
 	}()
 	d.closers = append(d.closers, func() { stop(); <-finished })
 
-	if d.rows, err = openDemoRows(settings.Database.Path); err != nil {
+	if d.rows, err = openDemoRows(d.settings.Database.Path); err != nil {
 		return d, err
 	}
 	d.closers = append(d.closers, d.rows.close)
-	d.tell = newNarrator(s.stderr, started)
+	d.tell = newNarrator(s.stderr, started, d.kind.bot)
 	return d, nil
 }
 
+// demoHost is what differs between the hosts of the demo.
+type demoHost struct {
+	title string
+	bot   string // its login
+	list  string // where the API lists the merge requests
+	app   bool   // the bot is an App; else it has a token
+}
+
+var demoHosts = map[string]demoHost{
+	config.GitHub: {"GitHub", demoBot, "/repos/" + demoRepository + "/pulls?state=all", true},
+	config.GitLab: {"GitLab", gitlabBot, "/api/v4/projects/" + demoOwner + "%2F" + demoName + "/merge_requests", false},
+}
+
 const (
-	demoHost     = "github"
+	demoBot      = "batchbot[bot]"
+	gitlabBot    = "group_1_bot_batchbot"
 	demoDatabase = "batchbot.db"
 )
 
@@ -201,20 +227,22 @@ func prepareDir(dir string) error {
 }
 
 // demoSettings is what a settings file for the demo's host would say.
-func demoSettings(hostURL string, key *rsa.PrivateKey, secret, temporary, database string) config.Settings {
+func (d *demo) demoSettings(kind string, key *rsa.PrivateKey, secret, temporary, database string) config.Settings {
 	s := config.Defaults()
 	s.Listen = "127.0.0.1:0"
 	s.DataDir = temporary
 	s.Environment = "demo-" + hex.EncodeToString([]byte(rand.Text()[:6]))
 	s.Database.Path = database
 	s.Rounds.Poll = time.Second
-	s.Hosts = []config.Host{{
-		Name: demoHost, Type: "github", WebURL: hostURL, APIURL: hostURL + "/api/v3", GitURL: hostURL,
-		App: config.App{ID: 1, PrivateKey: bot.Secret(pem.EncodeToMemory(&pem.Block{
-			Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key),
-		}))},
-		WebhookSecrets: []bot.Secret{bot.Secret(secret)},
-	}}
+	h := config.Host{Name: kind, Type: kind, WebURL: d.host.url, GitURL: d.host.url, WebhookSecrets: []bot.Secret{bot.Secret(secret)}}
+	if d.kind.app {
+		h.APIURL = d.host.url + "/api/v3"
+		h.App = config.App{ID: 1, PrivateKey: bot.Secret(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))}
+	} else {
+		h.APIURL = d.host.url + "/api/v4"
+		h.Token = bot.Secret(d.kind.bot + "-token")
+	}
+	s.Hosts = []config.Host{h}
 	return s
 }
 
@@ -222,6 +250,6 @@ func demoSettings(hostURL string, key *rsa.PrivateKey, secret, temporary, databa
 func (d *demo) invite() {
 	d.tell.plain("\nEverything stays up until Ctrl-C. To look around:")
 	d.tell.plain("  git clone %s/%s.git", d.host.url, demoRepository)
-	d.tell.plain("  curl '%s/repos/%s/pulls?state=all'", d.host.url, demoRepository)
+	d.tell.plain("  curl '%s%s'", d.host.url, d.kind.list)
 	d.tell.plain("  curl %s/metrics", d.bot.url)
 }

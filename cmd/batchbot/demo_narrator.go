@@ -15,14 +15,15 @@ import (
 type narrator struct {
 	w       io.Writer
 	started time.Time
+	bot     string           // its login
 	bots    map[int64]string // comment → its headline
 	batches map[int64]string // batch → where it stood
 	ci      map[string]string
 	states  map[int]string
 }
 
-func newNarrator(w io.Writer, started time.Time) *narrator {
-	return &narrator{w: w, started: started, bots: map[int64]string{}, batches: map[int64]string{}, ci: map[string]string{}, states: map[int]string{}}
+func newNarrator(w io.Writer, started time.Time, bot string) *narrator {
+	return &narrator{w: w, started: started, bot: bot, bots: map[int64]string{}, batches: map[int64]string{}, ci: map[string]string{}, states: map[int]string{}}
 }
 
 func (t *narrator) plain(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", args...) }
@@ -85,7 +86,7 @@ func (t *narrator) seeBatch(b demoBatch) {
 
 func (t *narrator) seeMR(m fakehost.MR) {
 	for _, c := range m.Comments {
-		if c.Author != demoBot {
+		if c.Author != t.bot {
 			continue
 		}
 		if said := headline(c.Body); t.bots[c.ID] != said {
@@ -100,8 +101,6 @@ func (t *narrator) seeMR(m fakehost.MR) {
 		}
 	}
 }
-
-const demoBot = "batchbot[bot]"
 
 // markup is what a headline is shown without; of a link the text stays.
 var markup = regexp.MustCompile("\\*\\*|`|\\[([^]]*)\\]\\([^)]*\\)")

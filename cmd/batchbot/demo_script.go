@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -69,8 +70,8 @@ func numbersWith(fates ...demoFate) []int {
 
 // play tells the story. Every step waits for what the step before brought about, so the outcome does not depend on timing.
 func (d *demo) play(ctx context.Context) error {
-	d.tell.step("GitHub (a fake of our own) serves at %s, batchbot at %s", d.host.url, d.bot.url)
-	if err := d.openRepository(); err != nil {
+	d.tell.step("%s (a fake of our own) serves at %s, batchbot at %s", d.kind.title, d.host.url, d.bot.url)
+	if err := d.openRepository(ctx); err != nil {
 		return err
 	}
 	if err := d.openMergeRequests(); err != nil {
@@ -122,7 +123,7 @@ func (d *demo) play(ctx context.Context) error {
 	return d.until(ctx, "everything to settle", func(n snapshot) bool { return n.settled() })
 }
 
-func (d *demo) openRepository() error {
+func (d *demo) openRepository(ctx context.Context) error {
 	roles := map[string]string{"ivy": fakehost.RoleMaintain, "jan": fakehost.RoleWrite}
 	for _, c := range demoChanges {
 		roles[c.author] = fakehost.RoleWrite
@@ -141,7 +142,11 @@ func (d *demo) openRepository() error {
 		return fmt.Errorf("making the repository: %w", err)
 	}
 	d.tell.step("%s has more than %d files; .batchbot.yml on %s asks for one approval and the check ci", demoRepository, generatedFiles, demoTarget)
-	return nil
+	if d.kind.app {
+		return nil
+	}
+	d.tell.step("batchbot gives it a webhook, as `batchbot hook create` does")
+	return ensureHooks(ctx, d.settings, nil, io.Discard)
 }
 
 func (d *demo) openMergeRequests() error {

@@ -12,14 +12,27 @@ import (
 	"testing"
 )
 
-// The demo is the product in small: what its JSON says is checked against the repository it leaves.
+// The demo is the product in small: what its JSON says is checked against the repository it leaves. It is the same on both hosts.
 func TestDemo(t *testing.T) {
 	t.Parallel()
+	for _, test := range []struct{ host, title, heads string }{
+		{"github", "GitHub", "refs/pull/"},
+		{"gitlab", "GitLab", "refs/merge-requests/"},
+	} {
+		t.Run(test.title, func(t *testing.T) {
+			t.Parallel()
+			testDemo(t, test.host, test.title, test.heads)
+		})
+	}
+}
+
+func testDemo(t *testing.T, host, title, heads string) {
+	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr := command(t, nil, "demo", "--once", "--json", "--dir", dir)
+	code, stdout, stderr := command(t, nil, "demo", "--host", host, "--once", "--json", "--dir", dir)
 	if code != exitDone {
 		t.Fatalf("exit %d\n%s", code, stderr)
 	}
@@ -76,7 +89,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("branches of the bot are left: %s", branches)
 	}
 	for _, m := range r.MergeRequests {
-		head := run("rev-parse", "refs/pull/"+string(rune('0'+m.Number))+"/head")
+		head := run("rev-parse", heads+string(rune('0'+m.Number))+"/head")
 		base := run("merge-base", head, "main")
 		if (m.State == "merged") != (base == head) {
 			t.Errorf("#%d reads %s, but its head in main: %v", m.Number, m.State, base == head)
@@ -85,9 +98,9 @@ func TestDemo(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "batchbot.db")); err != nil {
 		t.Error(err)
 	}
-	contains(t, "the narration", stderr, "#1 ada: “/batch”", "#6 finn: pushes one more commit", "#5 batchbot: ", "batch 1: SUCCEEDED")
+	contains(t, "the narration", stderr, title+" (a fake of our own) serves at", "#1 ada: “/batch”", "#6 finn: pushes one more commit", "#5 batchbot: ", "batch 1: SUCCEEDED")
 
-	code, stdout, stderr = command(t, nil, "demo", "--once", "--json", "--dir", dir)
+	code, stdout, stderr = command(t, nil, "demo", "--host", host, "--once", "--json", "--dir", dir)
 	if want := "batchbot: --dir " + dir + ": it holds batchbot.db already: remove that or name another folder\n"; code != exitFailed || stdout != "" || stderr != want {
 		t.Errorf("a second demo in the same folder: exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
@@ -105,6 +118,16 @@ func TestDemoRefusesAFolderWithRepositories(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, demoDatabase)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a refused demo left a database: %v", err)
+	}
+}
+
+func TestDemoKnowsTwoHosts(t *testing.T) {
+	t.Parallel()
+	for flag, args := range map[string][]string{"--host svn": {"demo", "--once", "--host", "svn"}, "--face svn": {"fakehost", "--face", "svn"}} {
+		code, stdout, stderr := command(t, nil, args...)
+		if want := "batchbot: " + flag + ": write github or gitlab\n"; code != exitUsage || stdout != "" || stderr != want {
+			t.Errorf("%v: exit %d, stdout %q, stderr %q, want %q", args, code, stdout, stderr, want)
+		}
 	}
 }
 

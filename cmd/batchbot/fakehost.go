@@ -22,6 +22,7 @@ import (
 
 // fakehostFlags configures the fakehost command.
 type fakehostFlags struct {
+	face          string
 	listen        string
 	dir           string
 	webhookURL    string
@@ -37,17 +38,19 @@ type fakehostFlags struct {
 func (s shell) fakehostCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fakehost",
-		Short: "Serve a GitHub to play with, on this machine only",
-		Long: `Serves a living GitHub: real git repositories, pull requests, reviews, CI and signed webhooks, without users to authenticate
-(the token of a user is the login followed by -token). Its first line on stdout is the address. It ends with Ctrl-C.`,
+		Short: "Serve a GitHub or a GitLab to play with, on this machine only",
+		Long: `Serves a living GitHub or GitLab: real git repositories, merge requests, reviews, CI and signed webhooks, without users to authenticate
+(the token of a user is the login followed by -token; on a GitLab the bot is the user ` + gitlabBot + `). Its first line on stdout is the
+address. It ends with Ctrl-C.`,
 	}
 	var f fakehostFlags
 	flags := c.Flags()
+	flags.StringVar(&f.face, "face", fakehost.FaceGitHub, "what the host is: github or gitlab")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8081", "loopback `ADDRESS` to serve on; port 0 takes a free one")
 	flags.StringVar(&f.dir, "dir", "", "`FOLDER` of the repositories (default: a temporary one)")
 	flags.StringVar(&f.webhookURL, "webhook-url", "", "`URL` that webhooks are sent to")
 	flags.StringVar(&f.webhookSecret, "webhook-secret-file", "", "`FILE` with the secret that webhooks are signed with")
-	flags.Int64Var(&f.appID, "app-id", 1, "number of the App that is installed")
+	flags.Int64Var(&f.appID, "app-id", 1, "number of the App that is installed on a GitHub")
 	flags.StringVar(&f.appKey, "app-key", "", "`FILE` with the App's RSA key as PEM, public or private (default: any key is accepted)")
 	flags.StringVar(&f.ci, "ci", string(fakehost.CIDelayed), "when CI ends: immediate, delay, manual or none")
 	flags.DurationVar(&f.ciDelay, "ci-delay", 2*time.Second, "how long CI runs with --ci delay")
@@ -76,8 +79,9 @@ func (s shell) fakehost(ctx context.Context, f fakehostFlags) (err error) {
 	}
 	defer server.close()
 	for _, path := range f.repositories {
-		owner, name, _ := strings.Cut(path, "/")
-		if err := server.AddRepository(fakehost.NewRepository{Owner: owner, Name: name, Generate: f.files}); err != nil {
+		slash := max(0, strings.LastIndex(path, "/")) // a group of a GitLab has slashes of its own
+		err := server.AddRepository(fakehost.NewRepository{Owner: path[:slash], Name: strings.TrimPrefix(path[slash:], "/"), Generate: f.files})
+		if err != nil {
 			return usageError{fmt.Errorf("--repository %s: %w", path, err)}
 		}
 	}
@@ -96,7 +100,10 @@ func (f fakehostFlags) options() (fakehost.Options, error) {
 	if ip := net.ParseIP(host); err != nil || (host != "localhost" && (ip == nil || !ip.IsLoopback())) {
 		return fakehost.Options{}, usageError{fmt.Errorf("--listen %s: fakehost lets anybody in, so it serves on loopback only: write 127.0.0.1:PORT", f.listen)}
 	}
-	o := fakehost.Options{Dir: f.dir, WebhookURL: f.webhookURL, AppID: f.appID}
+	if f.face != fakehost.FaceGitHub && f.face != fakehost.FaceGitLab {
+		return fakehost.Options{}, usageError{fmt.Errorf("--face %s: write github or gitlab", f.face)}
+	}
+	o := fakehost.Options{Face: f.face, Dir: f.dir, WebhookURL: f.webhookURL, AppID: f.appID}
 	switch mode := fakehost.CIMode(f.ci); mode {
 	case fakehost.CIImmediate, fakehost.CIDelayed, fakehost.CIManual, fakehost.CINone:
 		o.CI = fakehost.CI{Mode: mode, Delay: f.ciDelay}

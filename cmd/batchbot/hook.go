@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -51,7 +52,12 @@ func (s shell) hookCreate(ctx context.Context, file string, names []string) erro
 	if settings.PublicURL == "" {
 		return fmt.Errorf("%s: public_url is missing: it is the address the webhooks are sent to", file)
 	}
-	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	return ensureHooks(ctx, settings, names, s.stdout)
+}
+
+// ensureHooks gives the named projects of all GitLab hosts, or all where none is named, their webhook and prints what became of each.
+func ensureHooks(ctx context.Context, settings config.Settings, names []string, w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	done := make(map[string]bool)
 	var failed []error
 	for _, h := range settings.Hosts {

@@ -228,26 +228,34 @@ func TestASignalStopsTheProcess(t *testing.T) {
 
 func TestFakehost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	reader, writer := io.Pipe()
-	code := make(chan int, 1)
-	go func() {
-		code <- shell{stdout: writer, stderr: io.Discard}.run(ctx, []string{"fakehost", "--listen", "127.0.0.1:0", "--app-key", w.dir + "/key.pem",
-			"--webhook-secret-file", w.dir + "/hook", "--repository", "o/n", "--files", "3"})
-	}()
-	url, err := bufio.NewReader(reader).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, body := get(t, strings.TrimSpace(url)+"/repos/o/n")
-	if status != http.StatusOK || !strings.Contains(body, `"o/n"`) {
-		t.Errorf("the repository reads %d %s", status, body)
-	}
-	cancel()
-	if c := <-code; c != exitDone {
-		t.Errorf("exit code %d", c)
+	for _, test := range []struct{ face, repository, path string }{
+		{"github", "o/n", "/repos/o/n"},
+		{"gitlab", "g/sub/n", "/api/v4/projects/g%2Fsub%2Fn"},
+	} {
+		t.Run(test.face, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			reader, writer := io.Pipe()
+			code := make(chan int, 1)
+			go func() {
+				code <- shell{stdout: writer, stderr: io.Discard}.run(ctx, []string{"fakehost", "--face", test.face, "--listen", "127.0.0.1:0",
+					"--app-key", w.dir + "/key.pem", "--webhook-secret-file", w.dir + "/hook", "--repository", test.repository, "--files", "3"})
+			}()
+			url, err := bufio.NewReader(reader).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			status, body := get(t, strings.TrimSpace(url)+test.path)
+			if status != http.StatusOK || !strings.Contains(body, `"`+test.repository+`"`) {
+				t.Errorf("the repository reads %d %s", status, body)
+			}
+			cancel()
+			if c := <-code; c != exitDone {
+				t.Errorf("exit code %d", c)
+			}
+		})
 	}
 }
 
