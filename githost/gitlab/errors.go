@@ -126,8 +126,23 @@ func (h *Host) call(ctx context.Context, repo bot.Repository, f func(project int
 		return found.err
 	case found.err == nil && found.archived && forbidden:
 		return fmt.Errorf("%s is archived: %w", repo.Path, bot.ErrGone)
+	case forbidden && h.expelled(ctx, project):
+		return fmt.Errorf("the bot is no longer a member of %s: %w", repo.Path, bot.ErrGone)
 	}
 	return err
+}
+
+// expelled reports whether the bot is known to be no member of a project. A public project stays readable to whoever was one.
+func (h *Host) expelled(ctx context.Context, project int) bool {
+	var self struct {
+		ID    int64 `json:"id"`
+		Admin bool  `json:"is_admin"` // needs no membership
+	}
+	if h.client.get(ctx, "user", &self) != nil || self.ID <= 0 || self.Admin {
+		return false
+	}
+	var member struct{}
+	return errors.Is(meaning(h.client.get(ctx, fmt.Sprintf("projects/%d/members/all/%d", project, self.ID), &member)), bot.ErrNotFound)
 }
 
 // lookUp reads a project, at most once a minute: most things that are not found are simply not there, and GitLab limits how often a

@@ -160,8 +160,8 @@ func TestPitfall22AProjectIsAddressedByItsNumber(t *testing.T) {
 	w := newWorld(t)
 	number := w.OpenMR(hosttest.NewMR{Author: "bob", Branch: "b1", Title: "T", Files: map[string]string{"a.txt": "a\n"}})
 	for _, move := range []func() error{
-		func() error { return w.fake.Rename("acme/app", "renamed") },
-		func() error { return w.fake.Transfer("acme/renamed", "zoo") },
+		func() error { return w.fake.Rename(path, "renamed") },
+		func() error { return w.fake.Transfer("acme/team/renamed", "zoo") },
 	} {
 		w.must(move())
 		if _, err := w.host.ReadMR(t.Context(), w.repo, number); err != nil {
@@ -229,6 +229,27 @@ func TestAnArchivedProjectTakesNoWrites(t *testing.T) {
 	s := (&script{}).on("GET projects/4711", 200, `{"id":4711,"path_with_namespace":"acme/team/app","marked_for_deletion_at":"2026-03-08"}`)
 	if got, err := adapter(t, s).ReadRepository(t.Context(), scripted); err != nil || !got.Archived {
 		t.Errorf("read %+v, %v", got, err)
+	}
+}
+
+func TestABotThatWasExpelledIsGone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		self, member string
+		status       int
+		want         error
+	}{
+		"no member":                     {`{"id":9}`, `{"message":"404 Not found"}`, 404, bot.ErrGone},
+		"a member, of too low a level":  {`{"id":9}`, `{"access_level":10}`, 200, bot.ErrForbidden},
+		"an administrator is no member": {`{"id":9,"is_admin":true}`, `{"message":"404 Not found"}`, 404, bot.ErrForbidden},
+		"the host does not say":         {`{"id":9}`, ``, 502, bot.ErrForbidden},
+	} {
+		s := (&script{}).on("GET projects/4711", 200, `{"id":4711,"path_with_namespace":"acme/team/app"}`).on("GET user", 200, c.self).
+			on("GET ./members/all/9", c.status, c.member).on("POST ./statuses/"+head, 403, `{"message":"403 Forbidden"}`)
+		err := adapter(t, s).SetCommitStatus(t.Context(), scripted, head, bot.CommitStatus{State: bot.CheckPending})
+		if !errors.Is(err, c.want) || errors.Is(err, bot.ErrGone) != (c.want == bot.ErrGone) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 

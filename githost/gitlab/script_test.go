@@ -117,7 +117,7 @@ func adapter(t *testing.T, s http.RoundTripper) *gitlab.Host {
 // standing is a host on which the project is, the bot is user 9, and nothing else is.
 func standing() *script {
 	return (&script{}).on("GET projects/4711", 200, `{"id":4711,"path_with_namespace":"acme/team/app","default_branch":"main"}`).
-		on("GET user", 200, `{"id":9,"username":"project_4711_bot_0123"}`)
+		on("GET user", 200, `{"id":9,"username":"project_4711_bot_0123"}`).on("GET ./members/all/9", 200, `{"access_level":40,"state":"active"}`)
 }
 
 var scripted = bot.Repository{ID: 1, RepositoryRef: bot.RepositoryRef{Host: "lab", ExternalID: 4711, Path: path, DefaultBranch: "main"}}

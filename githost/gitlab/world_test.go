@@ -38,7 +38,7 @@ func newWorld(t *testing.T) *world { return newWorldAs(t, fakehost.GitLab{}) }
 func newWorldAs(t *testing.T, kind fakehost.GitLab, edits ...func(*gitlab.Config)) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{t: t, path: "acme/app", signed: kind.SigningToken != ""}
+	w := &world{t: t, path: path, signed: kind.SigningToken != ""}
 	options := fakehost.Options{Dir: dir, ManualDelivery: true, Face: fakehost.FaceGitLab, GitLab: kind, CI: fakehost.CI{Mode: fakehost.CINone}}
 	config := gitlab.Config{Name: "lab", APIURL: "http://fakehost.test", GitURL: dir, Token: "group_1_bot_batchbot-token"}
 	if w.signed {
@@ -58,7 +58,7 @@ func newWorldAs(t *testing.T, kind fakehost.GitLab, edits ...func(*gitlab.Config
 	})
 	w.fake.AddUser("dan")
 	w.must(w.fake.AddRepository(fakehost.NewRepository{
-		Owner: "acme", Name: "app",
+		Owner: "acme/team", Name: "app",
 		Permissions: map[string]string{"ada": fakehost.RoleAdmin, "max": fakehost.RoleMaintain, "bob": fakehost.RoleWrite, "cleo": fakehost.RoleWrite, "tess": fakehost.RoleTriage},
 	}))
 	config.HTTPTransport = contract.GitLab(t, w.fake.RoundTripper())
