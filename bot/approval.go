@@ -68,6 +68,15 @@ type ApprovalVerdict struct {
 	Missing    string   // for people, without a final stop; empty when Sufficient
 }
 
+// JudgeMR applies a queue's policy to a merge request as it was read, a fork's more strictly.
+func JudgeMR(policy ApprovalPolicy, mr MRSnapshot, approvals Approvals) ApprovalVerdict {
+	v := JudgeApproval(policy.For(mr), mr.Author, mr.HeadSHA, approvals)
+	if !v.Sufficient && mr.FromFork && mr.ChangesCI {
+		v.Missing += ", because it comes from a fork and changes what CI does"
+	}
+	return v
+}
+
 // JudgeApproval applies a queue's policy to a merge request at head. The last opinion of each reviewer counts: comments are no opinion, a
 // dismissed review is none and does not revive an older one, changes requested by somebody whose approval would count block,
 // an approval of another commit counts for nothing, nor does that of the author or of a bot.

@@ -22,6 +22,10 @@ type Git interface {
 	// stands elsewhere is PushForeign.
 	DeleteBranch(ctx context.Context, remote GitRemote, branch string, heads []string) (PushOutcome, error)
 
+	// ChangedPaths fetches target and a member's head and lists the paths the head changes since its history left the target's. known is
+	// false when that cannot be told: the reference stands elsewhere or is gone, or they share no history.
+	ChangedPaths(ctx context.Context, remote GitRemote, target string, member BuildMember) (paths []string, known bool, err error)
+
 	// Inspect fetches target and reports what it contains.
 	Inspect(ctx context.Context, remote GitRemote, question InspectSpec) (Inspection, error)
 }

@@ -15,6 +15,7 @@ import (
 // ApplierConfig is what an Applier needs. Functions that are nil do nothing, or what their comment says.
 type ApplierConfig struct {
 	Hosts   map[string]bot.Host // by configured name
+	Git     bot.Git             // asked what forks change
 	Records Records
 	// ParseSettings reads the repository file. Its errors are shown to people.
 	ParseSettings func(content []byte, defaultBranch string) (bot.RepositorySettings, error)

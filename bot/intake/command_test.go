@@ -73,6 +73,24 @@ func TestForksNeedAnApprovalEvenWhereNobodyElseDoes(t *testing.T) {
 	}
 }
 
+// A fork's head runs with the repository's secrets in a batch: where it changes what CI does, a maintainer has to look.
+func TestAForkThatChangesCIWaitsForAMaintainer(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]bot.OperationStatus{
+		"src/main.go":              bot.OperationWaiting,
+		".github/workflows/ci.yml": bot.OperationPendingApproval,
+		".gitlab-ci.yml":           bot.OperationPendingApproval,
+	} {
+		w := newWorld(t)
+		w.opens(1)
+		w.changes(1, func(mr *bot.MRSnapshot) { mr.FromFork = true })
+		w.host.paths = []string{"README", path}
+		w.approves(1, first)
+		w.says(ada, 1, "/batch")
+		w.stands(1, want, first)
+	}
+}
+
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

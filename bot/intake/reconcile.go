@@ -27,9 +27,12 @@ func (a *Applier) verdict(ctx context.Context, r *reading, policy bot.ApprovalPo
 		if err != nil {
 			return bot.ApprovalVerdict{}, fmt.Errorf("reading the approvals of %s#%d: %w", r.repo.Path, r.mr.Number, err)
 		}
+		if err := bot.MarkFork(ctx, a.Git, host, r.repo, &r.mr); err != nil {
+			return bot.ApprovalVerdict{}, err
+		}
 		r.approvals = &approvals
 	}
-	return bot.JudgeApproval(policy.For(r.mr), r.mr.Author, r.mr.HeadSHA, *r.approvals), nil
+	return bot.JudgeMR(policy, r.mr, *r.approvals), nil
 }
 
 // ReconcileMR brings the operations of one merge request in line with what the host shows, and wakes the queue when it is a batch

@@ -56,6 +56,7 @@ func newWorld(t *testing.T) *world {
 	w.repo, _ = w.rows.UpsertRepository(context.Background(), ref)
 	*w.steps = steps{}
 	w.applier = NewApplier(ApplierConfig{
+		Git:           fakeGit{host: w.host},
 		Hosts:         map[string]bot.Host{"git": w.host},
 		Records:       w.rows,
 		ParseSettings: parseSettings,
@@ -229,7 +230,8 @@ type fakeHost struct {
 	comments     []bot.Comment
 	reviews      map[int][]bot.Comment
 	reviewsGone  bool
-	most         int // comments listed at once; 0 = all
+	most         int      // comments listed at once; 0 = all
+	paths        []string // what forks change
 }
 
 func (h *fakeHost) ReadMR(_ context.Context, _ bot.Repository, number int) (mr bot.MRSnapshot, err error) {
@@ -274,6 +276,27 @@ func (h *fakeHost) ReadRepository(_ context.Context, repo bot.Repository) (r bot
 		return bot.ErrGone
 	})
 	return r, err
+}
+
+// fakeGit knows what forks change.
+type fakeGit struct {
+	bot.Git
+	host *fakeHost
+}
+
+func (g fakeGit) ChangedPaths(_ context.Context, _ bot.GitRemote, _ string, member bot.BuildMember) (paths []string, known bool, err error) {
+	err = g.host.steps.do("ChangedPaths", func() error {
+		known = g.host.mrs[member.Number].HeadSHA == member.HeadSHA
+		paths = g.host.paths
+		return nil
+	})
+	return paths, known, err
+}
+
+func (h *fakeHost) HeadRef(number int) string { return fmt.Sprintf("refs/pull/%d/head", number) }
+
+func (h *fakeHost) GitRemote(context.Context, bot.Repository) (bot.GitRemote, error) {
+	return bot.GitRemote{}, h.steps.do("GitRemote", nil)
 }
 
 func (h *fakeHost) ReadTargetRules(context.Context, bot.Repository, string) (rules bot.TargetRules, err error) {

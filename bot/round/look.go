@@ -227,7 +227,10 @@ func (d *Driver) judge(ctx context.Context, t tick, mr bot.MRSnapshot) (bot.Appr
 	if err != nil && !errors.Is(err, bot.ErrNotFound) {
 		return bot.ApprovalVerdict{}, fmt.Errorf("reading the approvals of member !%d: %w", mr.Number, err)
 	}
-	return bot.JudgeApproval(t.queue.Settings.Approvals.For(mr), mr.Author, mr.HeadSHA, approvals), nil
+	if err := bot.MarkFork(ctx, d.Git, t.host, t.repo, &mr); err != nil {
+		return bot.ApprovalVerdict{}, err
+	}
+	return bot.JudgeMR(t.queue.Settings.Approvals, mr, approvals), nil
 }
 
 // approvers reads who approved each member at its pinned head, by operation id, for the batch MR's table.

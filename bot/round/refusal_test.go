@@ -113,3 +113,30 @@ func (w *world) wantQueue(state bot.QueueState, reason string) {
 		w.t.Errorf("the queue is %s: %q; want %s: %q", queue.State, queue.Reason, state, reason)
 	}
 }
+
+// In a batch a fork's head runs with the repository's secrets: what changes CI rides with a maintainer's approval only.
+func TestAForkThatChangesCINeedsAMaintainer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.fake.AddUser("stranger")
+	w.fake.AddUser("mona")
+	w.must(w.fake.SetPermission(path, "mona", fakehost.RoleMaintain))
+	fork := func(head string, files map[string]string, approver string) int {
+		number, err := w.fake.OpenMR(path, fakehost.NewMR{Author: "stranger", Head: head, Title: head, Files: files, Fork: true})
+		w.must(err)
+		_, err = w.fake.Review(path, number, approver, fakehost.Approved, "")
+		w.must(err)
+		w.admit(number)
+		return number
+	}
+	plain := fork("plain", file("a", "a\n"), "bob")
+	sly := fork("sly", file(".gitlab-ci.yml", "x\n"), "bob")
+	seen := fork("seen", file(".gitlab/ci/build.yml", "x\n"), "mona")
+	w.run()
+	w.wantOnHost("merged", plain, seen)
+	w.wantOnHost("open", sly)
+	w.wantStatus(sly, bot.OperationPendingApproval, bot.ReasonUnapproved)
+	if _, _, detail := w.status(sly); !strings.Contains(detail, "maintain access, because it comes from a fork and changes what CI does") {
+		t.Errorf("it does not say why: %q", detail)
+	}
+}

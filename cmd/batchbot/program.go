@@ -86,7 +86,7 @@ func build(ctx context.Context, settings config.Settings, log *slog.Logger) (p *
 		Store: p.store, Locks: p.store, Hosts: hosts, Git: git, Logger: log, Poll: settings.Rounds.Poll, NudgeOutbox: p.sender.Nudge,
 	})
 	applier := intake.NewApplier(intake.ApplierConfig{
-		Records: p.store, Hosts: hosts, ParseSettings: config.ParseRepositoryFile, Nudge: p.driver.Nudge, NudgeOutbox: p.sender.Nudge, Logger: log,
+		Records: p.store, Hosts: hosts, Git: git, ParseSettings: config.ParseRepositoryFile, Nudge: p.driver.Nudge, NudgeOutbox: p.sender.Nudge, Logger: log,
 	})
 	p.worker = intake.NewWorker(intake.WorkerConfig{Inbox: p.store, Webhooks: webhooks, Apply: applier.Apply, Logger: log})
 	p.looker = intake.NewLooker(intake.LookerConfig{Applier: applier, Base: settings.Look.Interval, Most: settings.Look.MaxInterval, Logger: log})

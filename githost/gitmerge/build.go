@@ -117,13 +117,10 @@ func (b *build) Contribution(ctx context.Context, member bot.BuildMember) (bot.C
 		return fail(err)
 	}
 	commits, _ := news.of(member.HeadSHA)
-	got, err := b.mirror.local(ctx, call{
-		args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", "--merge-base", b.result.BaseSHA, member.HeadSHA},
-	})
+	files, _, err := b.mirror.changedPaths(ctx, b.result.BaseSHA, member.HeadSHA)
 	if err != nil {
 		return fail(err)
 	}
-	files := strings.FieldsFunc(string(got.stdout), func(r rune) bool { return r == 0 })
 	return bot.Contribution{Files: files, Commits: commits}, nil
 }
 
