@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/config"
 	"github.com/batchbot/batchbot/githost/fakehost"
 )
 
@@ -32,7 +33,8 @@ type bench struct {
 
 // benchSettings says how a bench differs from the usual one.
 type benchSettings struct {
-	mysql        bool // with a line in front
+	kind         string // of the host; "": github
+	mysql        bool   // with a line in front
 	lineToHost   bool
 	branch       string // the default branch; "": main
 	files        map[string]string
@@ -42,7 +44,7 @@ type benchSettings struct {
 
 func newBench(t *testing.T, s benchSettings) *bench {
 	t.Helper()
-	b := &bench{world: newWorld(t), log: &logbook{}}
+	b := &bench{world: newWorldOn(t, cmp.Or(s.kind, config.GitHub)), log: &logbook{}}
 	more := "look: {interval: 1s, max_interval: 2s}\nrounds: {poll: 1s}\n"
 	switch {
 	case s.mysql:
@@ -74,7 +76,7 @@ func newBench(t *testing.T, s benchSettings) *bench {
 		t.Cleanup(rows.close)
 		b.db = rows.db
 	}
-	b.host.SetWebhook(b.program.url+webhookPath+"github", hookSecret)
+	b.host.SetWebhook(b.webhook(b.program.url), hookSecret)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the program logged:\n%s", tail(b.log.String(), 40))
@@ -133,7 +135,7 @@ func (b *bench) said(t *testing.T, number int) (bodies []string) {
 	comments, err := b.host.Comments(e2eRepo, number)
 	b.must(t, err)
 	for _, c := range comments {
-		if c.Author == demoBot {
+		if c.Author == b.bot() {
 			bodies = append(bodies, c.Body)
 		}
 	}

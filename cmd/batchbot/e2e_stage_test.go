@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/batchbot/batchbot/config"
 	"github.com/batchbot/batchbot/githost/fakehost"
 )
 
@@ -146,14 +147,20 @@ type stage struct {
 	git    string // the repository on the host
 }
 
-// newStage starts the host, with more of its flags.
+// newStage starts a GitHub, with more of its flags.
 func newStage(t *testing.T, flags ...string) stage {
 	t.Helper()
+	return newStageOn(t, config.GitHub, flags...)
+}
+
+// newStageOn starts a host of a kind.
+func newStageOn(t *testing.T, kind string, flags ...string) stage {
+	t.Helper()
 	dir := t.TempDir()
-	s := stage{world: world{dir: dir, file: filepath.Join(dir, "batchbot.yml")}, git: filepath.Join(dir, "git", "acme", "app.git")}
+	s := stage{world: world{kind: kind, dir: dir, file: filepath.Join(dir, "batchbot.yml")}, git: filepath.Join(dir, "git", "acme", "app.git")}
 	s.writeSecrets(t)
 	host := startProcess(t, dir, false, append([]string{
-		"fakehost", "--listen", "127.0.0.1:0", "--dir", filepath.Join(dir, "git"), "--app-key", filepath.Join(dir, "key.pem"),
+		"fakehost", "--face", kind, "--listen", "127.0.0.1:0", "--dir", filepath.Join(dir, "git"), "--app-key", filepath.Join(dir, "key.pem"),
 		"--webhook-secret-file", filepath.Join(dir, "hook"),
 	}, flags...)...)
 	url, ok := <-host.lines
@@ -161,6 +168,9 @@ func newStage(t *testing.T, flags ...string) stage {
 		t.Fatal("fakehost printed no address")
 	}
 	s.url, s.client = url, fakehost.NewClient(url, nil)
+	if kind == config.GitLab {
+		s.client = s.client.GitLab()
+	}
 	s.dsn, s.db = emptyMySQL(t)
 	s.write(t, "dsn", s.dsn)
 	return s
@@ -173,13 +183,7 @@ func (s stage) instance(t *testing.T, name, more string) (file string) {
 listen: 127.0.0.1:0
 data_dir: %[1]s/data-%[3]s
 database: {driver: mysql, dsn_file: %[1]s/dsn}
-hosts:
-  - name: github
-    web_url: %[2]s
-    app: {id: 1, private_key_file: %[1]s/key.pem}
-    webhook_secret_files: [%[1]s/hook]
-    write_spacing: 0s
-%[4]s`, s.dir, s.url, name, more))
+hosts:%[2]s%[4]s`, s.dir, s.hostSettings(s.kind, s.url), name, more))
 	return filepath.Join(s.dir, name+".yml")
 }
 

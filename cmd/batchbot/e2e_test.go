@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchbot/batchbot/config"
 	"github.com/batchbot/batchbot/githost/fakehost"
 )
 
@@ -17,7 +18,16 @@ import (
 // then every webhook is delivered a second time and changes nothing.
 func TestTwelveMergeRequestsLandThroughRealProcesses(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, "--ci", "delay", "--ci-delay", "200ms")
+	for _, kind := range []string{config.GitHub, config.GitLab} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			landTwelve(t, newStageOn(t, kind, "--ci", "delay", "--ci-delay", "200ms"))
+		})
+	}
+}
+
+func landTwelve(t *testing.T, s stage) {
+	t.Helper()
 	client, db := s.client, s.db
 	file := s.instance(t, "one", "")
 
@@ -35,7 +45,7 @@ func TestTwelveMergeRequestsLandThroughRealProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(client.SetWebhook(t.Context(), address+"/webhooks/github", hookSecret))
+	must(client.SetWebhook(t.Context(), s.webhook(address), hookSecret))
 	must(client.AddRepository(t.Context(), fakehost.NewRepository{
 		Owner: "acme", Name: "app", Generate: 30,
 		Files:       map[string]string{".batchbot.yml": "queues:\n  - branch: main\n    max_batch_size: 6\n    checks: {required: [ci]}\n", "shared.txt": "as it was\n"},

@@ -47,6 +47,7 @@ const hookSecret = "the-secret-of-the-hook"
 
 // world is a fakehost and a settings file that points at it.
 type world struct {
+	kind string // github or gitlab, which is also the host's name
 	host *fakehostServer
 	dir  string
 	file string // the settings
@@ -54,13 +55,21 @@ type world struct {
 
 func newWorld(t *testing.T) world {
 	t.Helper()
+	return newWorldOn(t, config.GitHub)
+}
+
+// newWorldOn makes a world of a kind.
+func newWorldOn(t *testing.T, kind string) world {
+	t.Helper()
 	dir := t.TempDir()
-	host, err := serveFakehost(t.Context(), "127.0.0.1:0", fakehost.Options{Dir: filepath.Join(dir, "git"), WebhookSecret: hookSecret, AppPublicKey: &appKey().PublicKey})
+	host, err := serveFakehost(t.Context(), "127.0.0.1:0", fakehost.Options{
+		Face: kind, Dir: filepath.Join(dir, "git"), WebhookSecret: hookSecret, AppPublicKey: &appKey().PublicKey,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(host.close)
-	w := world{host: host, dir: dir, file: filepath.Join(dir, "batchbot.yml")}
+	w := world{kind: kind, host: host, dir: dir, file: filepath.Join(dir, "batchbot.yml")}
 	w.writeSecrets(t)
 	w.configure(t, "")
 	return w
@@ -71,6 +80,29 @@ func (w world) writeSecrets(t *testing.T) {
 	t.Helper()
 	w.write(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(appKey())})))
 	w.write(t, "hook", hookSecret+"\n")
+	w.write(t, "token", gitlabBot+"-token\n")
+}
+
+// bot is the bot's login.
+func (w world) bot() string { return demoHosts[w.kind].bot }
+
+// webhook is the address of a program that the host sends webhooks to.
+func (w world) webhook(program string) string { return program + webhookPath + w.kind }
+
+// hostSettings is an entry of hosts: in a settings file.
+func (w world) hostSettings(name, url string) string {
+	credentials := fmt.Sprintf("app: {id: 1, private_key_file: %s/key.pem}", w.dir)
+	if w.kind == config.GitLab {
+		credentials = fmt.Sprintf("token_file: %s/token", w.dir)
+	}
+	return fmt.Sprintf(`
+  - name: %s
+    type: %s
+    web_url: %s
+    %s
+    webhook_secret_files: [%s/hook]
+    write_spacing: 0s
+`, name, w.kind, url, credentials, w.dir)
 }
 
 func (w world) write(t *testing.T, name, content string) {
@@ -86,13 +118,7 @@ func (w world) configure(t *testing.T, more string) {
 	w.write(t, "batchbot.yml", fmt.Sprintf(`
 listen: 127.0.0.1:0
 data_dir: %[1]s/data
-hosts:
-  - name: github
-    web_url: %[2]s
-    app: {id: 1, private_key_file: %[1]s/key.pem}
-    webhook_secret_files: [%[1]s/hook]
-    write_spacing: 0s
-%[3]s`, w.dir, w.host.url, more))
+hosts:%[2]s%[3]s`, w.dir, w.hostSettings(w.kind, w.host.url), more))
 }
 
 // start builds and runs the program of the settings file; it ends with the test.
