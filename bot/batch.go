@@ -213,7 +213,7 @@ type BuildRecord struct {
 func LandingObstacle(landing Landing, rules TargetRules) string {
 	switch {
 	case rules.MergeQueue:
-		return "only the host's own merge queue may land on it, which builds and tests something else than the batch; take the branch out of the merge queue's rule"
+		return "the host's own merge queue or merge trains are on for it, which build and test something else than the batch; switch them off for this branch"
 	case rules.LinearHistory:
 		return "it demands a linear history, and a batch is made of merge commits; remove that rule from the branch"
 	case rules.SquashOnly && landing != LandByPush:
