@@ -26,7 +26,6 @@ type weather func([]hook) []hook
 type relay struct {
 	url     string
 	weather weather
-	servers []string
 
 	mu       sync.Mutex
 	held     []hook
@@ -38,7 +37,7 @@ type relay struct {
 // startRelay passes on once a moment until the test ends.
 func startRelay(t *testing.T, w weather, servers ...string) *relay {
 	t.Helper()
-	r := &relay{weather: w, servers: servers, answers: make(map[int]int)}
+	r := &relay{weather: w, answers: make(map[int]int)}
 	front := httptest.NewServer(r)
 	r.url = front.URL
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -46,16 +45,22 @@ func startRelay(t *testing.T, w weather, servers ...string) *relay {
 		defer close(stopped)
 		moment := time.NewTicker(100 * time.Millisecond)
 		defer moment.Stop()
-		for turn := 0; ; {
+		for {
 			select {
 			case <-stop:
 				return
 			case <-moment.C:
 			}
-			for _, h := range r.take() {
-				r.pass(h, servers[turn%len(servers)])
-				turn++
+			hooks := r.take()
+			var passing sync.WaitGroup
+			for i, server := range servers {
+				passing.Go(func() {
+					for n := i; n < len(hooks); n += len(servers) {
+						r.pass(hooks[n], server)
+					}
+				})
 			}
+			passing.Wait()
 			r.rest()
 		}
 	}()
