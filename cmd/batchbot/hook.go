@@ -57,6 +57,9 @@ func (s shell) hookCreate(ctx context.Context, file string, names []string) erro
 
 // ensureHooks gives the named projects of all GitLab hosts, or all where none is named, their webhook and prints what became of each.
 func ensureHooks(ctx context.Context, settings config.Settings, names []string, w io.Writer) error {
+	if !slices.ContainsFunc(settings.Hosts, func(h config.Host) bool { return h.Type == config.GitLab }) {
+		return errors.New("no host of type gitlab is configured: a GitHub App has one webhook for all its repositories")
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	done := make(map[string]bool)
 	var failed []error
