@@ -164,8 +164,12 @@ func (d *Driver) lookTarget(ctx context.Context, t *tick) (err error) {
 	return nil
 }
 
-// lookLanded asks git whether the target contains the batch head.
+// lookLanded asks git whether the target contains the batch head. A build in which nobody merged has no head but its base, which is in
+// the target and says nothing.
 func (d *Driver) lookLanded(ctx context.Context, t *tick) error {
+	if t.batch.HeadSHA == "" || t.batch.HeadSHA == t.batch.BaseSHA {
+		return nil
+	}
 	found, err := d.inspect(ctx, *t, bot.InspectSpec{Target: t.queue.Target, Heads: []string{t.batch.HeadSHA}})
 	if err != nil {
 		return err

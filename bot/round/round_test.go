@@ -257,3 +257,20 @@ func TestNobodyLeftEndsTheBatch(t *testing.T) {
 		t.Errorf("the queue is %s", queue.State)
 	}
 }
+
+// The target moves so that the only member conflicts: nothing was landed, although the batch's last build is the target's own tip.
+func TestABatchThatLosesItsLastMemberToTheTargetFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.fake.SetCI(fakehost.CI{Mode: fakehost.CIManual})
+	number := w.waiting(file("shared.txt", "mine\n"))
+	b := w.runTo(bot.PhaseOpened)
+	_, err := w.fake.Commit(path, "main", "", "bob", "Change the shared file", file("shared.txt", "theirs\n"))
+	w.must(err)
+	w.run()
+	w.wantStatus(number, bot.OperationFailed, bot.ReasonConflict)
+	if got := w.batches()[0]; got.Status != bot.BatchFailed || got.Code != bot.CodeAllEvicted || got.Landed != "" {
+		t.Errorf("the batch ended as %+v", got)
+	}
+	w.wantOnHost("closed", b.MRNumber)
+}
