@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
@@ -278,4 +279,41 @@ func (s settledStore) Settle(ctx context.Context, settlement bot.Settlement) (bo
 		close(s.settled)
 	}
 	return ok, err
+}
+
+// failingStore cannot list or read anything.
+type failingStore struct {
+	round.Store
+	looks chan struct{}
+}
+
+func (s failingStore) QueuesWithWork(context.Context) ([]int64, error) { return nil, nil }
+
+func (s failingStore) ReadQueue(context.Context, int64) (bot.Queue, bot.Repository, error) {
+	s.looks <- struct{}{}
+	return bot.Queue{}, bot.Repository{}, errors.New("the database is gone")
+}
+
+// TestEventsDoNotHammerWhatIsInTrouble sends a stream of nudges at a queue whose looks fail.
+func TestEventsDoNotHammerWhatIsInTrouble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		looks := make(chan struct{}, 1000)
+		driver := round.New(round.Config{Store: failingStore{looks: looks}, Locks: grantingLocks{}, Poll: time.Hour})
+		ended := make(chan error, 1)
+		go func() { ended <- driver.Run(ctx) }()
+		for range 600 {
+			driver.Nudge(1)
+			time.Sleep(100 * time.Millisecond)
+		}
+		synctest.Wait()
+		if n := len(looks); n < 5 || n > 25 {
+			t.Errorf("%d looks in a minute of events, want about one in five seconds", n)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

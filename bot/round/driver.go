@@ -53,10 +53,20 @@ func New(c Config) *Driver {
 	return &Driver{Config: c, due: make(map[int64]time.Time), failures: make(map[int64]int), wake: make(chan struct{}, 1)}
 }
 
-// Nudge asks for a look at a queue soon. It never blocks.
+// Nudge asks for a look at a queue soon: at once, or in a few seconds where the last look failed, so that a stream of events does not
+// hammer a host in trouble. It never blocks.
 func (d *Driver) Nudge(queueID int64) {
-	d.schedule(queueID, time.Now())
+	at := time.Now()
+	d.mu.Lock()
+	if d.failures[queueID] > 0 {
+		at = at.Add(calm)
+	}
+	d.mu.Unlock()
+	d.schedule(queueID, at)
 }
+
+// calm is the least pause before a queue whose last look failed is looked at again because of an event.
+const calm = 5 * time.Second
 
 func (d *Driver) schedule(queueID int64, at time.Time) {
 	d.mu.Lock()
@@ -213,7 +223,8 @@ func (d *Driver) RunOnce(ctx context.Context, queueID int64) (Result, error) {
 		return Result{Did: "lock"}, err
 	}
 	if !held {
-		return Result{Did: "another instance is at it", After: d.Poll}, nil
+		// It may have looked before what nudged this one happened.
+		return Result{Did: "another instance is at it", After: min(d.Poll, time.Second)}, nil
 	}
 	defer release()
 
