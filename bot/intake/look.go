@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/lease"
 )
 
 // LookerConfig is what a Looker needs. Zero durations have defaults.
@@ -42,12 +44,12 @@ type schedule struct {
 
 // NewLooker returns a looker with the defaults filled in.
 func NewLooker(c LookerConfig) *Looker {
-	set(&c.Base, time.Minute)
-	set(&c.Most, 10*time.Minute)
-	set(&c.Overlap, 2*time.Minute)
-	set(&c.Limit, 5*time.Minute)
-	set(&c.Parallel, 2)
-	set(&c.Seldom, time.Hour)
+	c.Base = cmp.Or(c.Base, time.Minute)
+	c.Most = cmp.Or(c.Most, 10*time.Minute)
+	c.Overlap = cmp.Or(c.Overlap, 2*time.Minute)
+	c.Limit = cmp.Or(c.Limit, 5*time.Minute)
+	c.Parallel = cmp.Or(c.Parallel, 2)
+	c.Seldom = cmp.Or(c.Seldom, time.Hour)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -142,7 +144,7 @@ func (l *Looker) next(repository int64, look Look, err error) {
 		pause = max(pause, limited.RetryAfter)
 	}
 	// Looks at many repositories spread instead of marching together; the tick comes each Base, so a little early is on time.
-	s.due = time.Now().Add(pause - jitter(l.config.Base/4))
+	s.due = time.Now().Add(pause - lease.Jitter(l.config.Base/4))
 	l.plan[repository] = s
 }
 

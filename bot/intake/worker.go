@@ -5,88 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/lease"
 )
 
-// WorkerConfig is what a Worker needs. Zero numbers and durations have defaults.
+// WorkerConfig is what a Worker needs.
 type WorkerConfig struct {
-	Inbox       Inbox
-	Webhooks    map[string]bot.Webhooks // by configured name of the host
-	Apply       func(ctx context.Context, source string, event bot.Event) error
-	Limit       int           // deliveries claimed at once; default 32
-	Parallel    int           // merge requests worked on at once; default 4
-	Lease       time.Duration // how long a claimed delivery is ours; default 60 s
-	MaxAttempts int           // then a delivery is FAILED; default 20
-	RetryBase   time.Duration // pause after the first failure, doubled each time; default 5 s
-	RetryLimit  time.Duration // longest pause; default 15 min
-	Poll        time.Duration // between looks without a nudge; default 5 s
-	Grace       time.Duration // how long a delivery may go on after a stop; default 5 s
-	Logger      *slog.Logger  // nil: silent
+	lease.Pace // what is not set has defaults: 32 deliveries for 60 s, 4 merge requests at once, 20 attempts between 5 s and 15 min
+	Inbox      Inbox
+	Webhooks   map[string]bot.Webhooks // by configured name of the host
+	Apply      func(ctx context.Context, source string, event bot.Event) error
+	Logger     *slog.Logger // nil: silent
 }
 
 // Worker applies stored deliveries. Any number of workers may share an inbox.
 type Worker struct {
+	lease.Bell
 	config WorkerConfig
-	wake   chan struct{}
 }
 
 // NewWorker returns a worker with the defaults filled in.
 func NewWorker(c WorkerConfig) *Worker {
-	set(&c.Limit, 32)
-	set(&c.Parallel, 4)
-	set(&c.Lease, time.Minute)
-	set(&c.MaxAttempts, 20)
-	set(&c.RetryBase, 5*time.Second)
-	set(&c.RetryLimit, 15*time.Minute)
-	set(&c.Poll, 5*time.Second)
-	set(&c.Grace, 5*time.Second)
+	c.Pace = c.Pace.Or(lease.Pace{
+		Limit: 32, Parallel: 4, Lease: time.Minute, MaxAttempts: 20,
+		RetryBase: 5 * time.Second, RetryLimit: 15 * time.Minute, Poll: 5 * time.Second, Grace: 5 * time.Second,
+	})
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Worker{config: c, wake: make(chan struct{}, 1)}
-}
-
-func set[T int | time.Duration](value *T, fallback T) {
-	if *value <= 0 {
-		*value = fallback
-	}
-}
-
-// Nudge asks for a look at the inbox soon. It never blocks.
-func (w *Worker) Nudge() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	return &Worker{Bell: lease.NewBell(), config: c}
 }
 
 // Run works until ctx ends. What is under way then may go on for the grace period.
 func (w *Worker) Run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.wake:
-		case <-timer.C:
+	w.Bell.Run(ctx, w.config.Poll, func() bool {
+		work, err := w.RunOnce(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.config.Logger.Error("could not claim deliveries", "error", err)
 		}
-		for ctx.Err() == nil {
-			work, err := w.RunOnce(ctx)
-			if err != nil && ctx.Err() == nil {
-				w.config.Logger.Error("could not claim deliveries", "error", err)
-			}
-			if err != nil || work.Claimed < w.config.Limit {
-				break
-			}
-		}
-		timer.Reset(w.config.Poll)
-	}
+		return err == nil && work.Claimed == w.config.Limit
+	})
 }
 
 // Work says what one look at the inbox did.
@@ -107,11 +69,8 @@ func (w *Worker) RunOnce(ctx context.Context) (Work, error) {
 	if err != nil {
 		return Work{}, fmt.Errorf("claiming deliveries: %w", err)
 	}
-	// What is not finished while the lease lasts would be done by somebody else at the same time.
-	work, cancel := context.WithDeadline(context.WithoutCancel(ctx), claimed.Add(w.config.Lease*9/10))
+	work, cancel := w.config.During(ctx, claimed)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(w.config.Grace, cancel) })
-	defer stop()
 
 	result := Work{Claimed: len(deliveries)}
 	var mu sync.Mutex
@@ -229,13 +188,13 @@ func (w *Worker) outcome(ctx context.Context, d parsed) bot.DeliveryOutcome {
 			return bot.DeliveryOutcome{Status: bot.DeliveryIgnored, Error: clip(err.Error())}
 		case isLimited:
 			// The host is well and said when to come back: that is no reason to give up, however often it says so.
-			return bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: clip(err.Error()), RetryIn: limited.RetryAfter + jitter(w.config.RetryBase)}
+			return bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: clip(err.Error()), RetryIn: limited.RetryAfter + lease.Jitter(w.config.RetryBase)}
 		case d.Attempts >= w.config.MaxAttempts:
 			log.Error("gave up a delivery", "attempts", d.Attempts, "error", err)
 			return bot.DeliveryOutcome{Status: bot.DeliveryFailed, Error: clip(err.Error())}
 		}
 		log.Warn("a delivery is tried again", "attempts", d.Attempts, "error", err)
-		return bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: clip(err.Error()), RetryIn: backoff(d.Attempts, w.config.RetryBase, w.config.RetryLimit)}
+		return bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: clip(err.Error()), RetryIn: w.config.BackOff(d.Attempts)}
 	}
 	return bot.DeliveryOutcome{Status: bot.DeliveryDone}
 }
@@ -253,32 +212,13 @@ func (w *Worker) apply(ctx context.Context, source string, event bot.Event) (err
 // finish stores an outcome: a slow database has as long as the lease lasts, since an outcome that is lost is found out only when it ends.
 // While stopping it has the grace period.
 func (w *Worker) finish(ctx context.Context, d bot.Delivery, outcome bot.DeliveryOutcome) bool {
-	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Lease)
+	storing, cancel := w.config.Storing(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(w.config.Grace, cancel) })
-	defer stop()
 	done, err := w.config.Inbox.FinishDelivery(storing, d.ID, d.Attempts, outcome)
 	if err != nil {
 		w.config.Logger.Error("could not store the outcome of a delivery", "host", d.Host, "delivery", d.Key, "error", err)
 	}
 	return done && err == nil
-}
-
-// backoff doubles base for every attempt after the first, up to limit, and spreads it by a quarter either way.
-func backoff(attempts int, base, limit time.Duration) time.Duration {
-	d := base
-	for i := 1; i < attempts && d < limit; i++ {
-		d *= 2
-	}
-	d = min(d, limit)
-	return d*3/4 + jitter(d/2)
-}
-
-func jitter(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return rand.N(d)
 }
 
 // clip keeps an error to what a row takes.

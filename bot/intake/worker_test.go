@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/lease"
 )
 
 // office is an inbox with a worker. A payload is a number, a merge request's; the event names what applying it does.
@@ -51,7 +52,7 @@ func newOffice(apply func(ctx context.Context, number int) error) *office {
 			o.applied = append(o.applied, e.Number)
 			return nil
 		},
-		MaxAttempts: 4,
+		Pace: lease.Pace{MaxAttempts: 4},
 	})
 	return o
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/lease"
 	"github.com/batchbot/batchbot/bot/message"
 )
 
@@ -42,7 +43,7 @@ func newDesk(t *testing.T) *desk {
 	d.rows.batch = bot.BatchView{Batch: batch, Queue: bot.Queue{Target: "main"}, Members: []bot.BatchMember{{Operation: op, HeadSHA: pinned, Event: bot.MemberLanded}}}
 	d.rows.entry = bot.HistoryEntry{ID: 31, Operation: op, From: bot.OperationBatched, To: bot.OperationPendingApproval, Reason: bot.ReasonHeadMoved, HeadSHA: newer, BatchID: 7}
 	d.rows.heads = []string{pinned}
-	d.sender = New(Config{Store: d.rows, Hosts: map[string]bot.Host{"git": d.host}, Git: d.git, MaxAttempts: 4, Parallel: 1})
+	d.sender = New(Config{Store: d.rows, Hosts: map[string]bot.Host{"git": d.host}, Git: d.git, Pace: lease.Pace{MaxAttempts: 4, Parallel: 1}})
 	return d
 }
 
