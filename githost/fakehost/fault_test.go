@@ -53,6 +53,7 @@ func TestCallsGoWrongBeforeOrAfterTheirEffect(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newHost(t)
 					openMR(t, h, "bob", "one", "one.txt")
+					f := f
 					f.On, f.Times, f.Late = "POST "+comments, 1, late
 					must(t, h.Break(f))
 					ctx, cancel := context.WithTimeout(ctx, time.Minute)
