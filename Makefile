@@ -29,7 +29,7 @@ help: ## Show this list
 
 .PHONY: demo
 demo: ## Play the whole story on this machine; ARGS='--once' ends by itself
-	go run ./cmd/batchbot demo $(ARGS)
+	@go run ./cmd/batchbot demo $(ARGS)
 
 .PHONY: build
 build: ## Build the static binary ./batchbot
