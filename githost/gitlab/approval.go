@@ -1,10 +1,12 @@
 package gitlab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -225,7 +227,8 @@ func (h *Host) resetsApprovals(ctx context.Context, repo bot.Repository) (bool, 
 	return settings.Resets, nil
 }
 
-// headSince returns when head became the merge request's newest version; current is false when it is not that.
+// headSince returns since when head is the merge request's head; current is false when it is not. Every push makes a version, and so does a
+// change of the target: the newest versions may be of one head, and the first of them was its push.
 func (h *Host) headSince(ctx context.Context, repo bot.Repository, number int, head string) (since time.Time, current bool, err error) {
 	err = h.call(ctx, repo, func(project int) error {
 		versions, _, err := h.client.MergeRequests.GetMergeRequestDiffVersions(project, number,
@@ -233,14 +236,14 @@ func (h *Host) headSince(ctx context.Context, repo bot.Repository, number int, h
 		if err != nil {
 			return err
 		}
-		var newest *gitlab.MergeRequestDiffVersion
-		for _, v := range versions { // newest first, but that is not promised
-			if newest == nil || v.ID > newest.ID {
-				newest = v
+		// Newest first, but that is not promised.
+		slices.SortFunc(versions, func(a, b *gitlab.MergeRequestDiffVersion) int { return cmp.Compare(b.ID, a.ID) })
+		since, current = time.Time{}, false
+		for _, v := range versions {
+			if v.HeadCommitSHA != head || v.CreatedAt == nil {
+				break
 			}
-		}
-		if newest != nil && newest.HeadCommitSHA == head && newest.CreatedAt != nil {
-			since, current = *newest.CreatedAt, true
+			since, current = *v.CreatedAt, true
 		}
 		return nil
 	})

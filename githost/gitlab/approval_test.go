@@ -13,9 +13,21 @@ import (
 
 // reviewed is a host on which cleo, a developer, may have approved merge request 7: given is the JSON of its approvals.
 func reviewed(changes map[string]any, given string) *script {
-	return standing().on("GET "+mr7, 200, mr(changes)).on("GET "+mr7+"/approvals", 200, given).
-		on("GET "+mr7+"/versions", 200, `[{"id":2,"head_commit_sha":"`+head+`","created_at":"2026-03-01T10:00:00.000Z"},{"id":1,"head_commit_sha":"`+other+`","created_at":"2026-03-01T09:00:00.000Z"}]`).
+	return reviewedOf(versions(head, "10:00", other, "09:00"), changes, given)
+}
+
+func reviewedOf(versions string, changes map[string]any, given string) *script {
+	return standing().on("GET "+mr7, 200, mr(changes)).on("GET "+mr7+"/approvals", 200, given).on("GET "+mr7+"/versions", 200, versions).
 		on("GET ./members/all/21", 200, `{"id":21,"username":"cleo","access_level":30,"state":"active"}`)
+}
+
+// versions is the answer about the versions of a merge request: heads and times of day, newest first.
+func versions(headsAndTimes ...string) string {
+	var list []string
+	for i := 0; i < len(headsAndTimes); i += 2 {
+		list = append(list, fmt.Sprintf(`{"id":%d,"head_commit_sha":%q,"created_at":"2026-03-01T%s:00.000Z"}`, len(headsAndTimes)-i, headsAndTimes[i], headsAndTimes[i+1]))
+	}
+	return "[" + strings.Join(list, ",") + "]"
 }
 
 const cleo = `{"user":{"id":21,"username":"cleo"}`
@@ -46,7 +58,11 @@ func TestAnApprovalCountsForTheHeadItWasGivenFor(t *testing.T) {
 	}{
 		"after the head was pushed":  {reviewed(nil, at("2026-03-01T10:00:00.001Z")), true},
 		"before the head was pushed": {reviewed(nil, at("2026-03-01T09:59:59.999Z")), false},
-		"in the same instant":        {reviewed(nil, at("2026-03-01T10:00:00.000Z")), false},
+		"before its target changed, which is a new version of the same head": {
+			reviewedOf(versions(head, "11:00", head, "10:00", other, "09:00"), nil, at("2026-03-01T10:30:00Z")), true},
+		"before the head was pushed away and back": {
+			reviewedOf(versions(head, "11:00", other, "10:45", head, "10:00"), nil, at("2026-03-01T10:30:00Z")), false},
+		"in the same instant": {reviewed(nil, at("2026-03-01T10:00:00.000Z")), false},
 		"before, but a push takes them away": {reviewed(nil, at("2026-03-01T09:00:00Z")).
 			on("GET ./approvals", 200, `{"reset_approvals_on_push":true}`), true},
 		"before, and a push takes none away": {reviewed(nil, at("2026-03-01T09:00:00Z")).
