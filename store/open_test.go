@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/store"
 )
@@ -17,7 +15,7 @@ import (
 // fails opens a database that cannot be opened and wants one line that holds these words and no secret.
 func fails(t *testing.T, o store.Options, words ...string) {
 	t.Helper()
-	o.Patience = 300 * time.Millisecond
+	o.Patience = time.Second
 	began := time.Now()
 	s, err := store.Open(t.Context(), o)
 	if err == nil {
@@ -74,10 +72,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestOpenMySQLRefusesWrongPasswordAndMissingDatabase(t *testing.T) {
 	t.Parallel()
-	cfg, err := mysql.ParseDSN(emptyMySQL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := mysqlServer.empty(t)
 	missing := cfg.Clone()
 	missing.DBName = "no_such_database"
 	fails(t, store.Options{Driver: store.MySQL, DSN: missing.FormatDSN()}, cfg.Addr+"/no_such_database", "refuses", "check the user")
@@ -89,10 +84,7 @@ func TestOpenMySQLRefusesWrongPasswordAndMissingDatabase(t *testing.T) {
 // The server comes up after the bot: it is waited for.
 func TestOpenMySQLWaitsForTheServer(t *testing.T) {
 	t.Parallel()
-	cfg, err := mysql.ParseDSN(emptyMySQL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := mysqlServer.empty(t)
 	front, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +146,7 @@ func TestDatabaseWithoutTablesSaysMigrate(t *testing.T) {
 	t.Parallel()
 	for _, o := range []store.Options{
 		{Driver: store.SQLite, Path: filepath.Join(t.TempDir(), "100% new?.db")},
-		{Driver: store.MySQL, DSN: emptyMySQL(t)},
+		{Driver: store.MySQL, DSN: mysqlServer.empty(t).FormatDSN()},
 	} {
 		s, err := store.Open(t.Context(), o)
 		if err != nil {
@@ -181,10 +173,7 @@ func TestDatabaseWithoutTablesSaysMigrate(t *testing.T) {
 // What correctness rests on is set whatever the DSN says.
 func TestMySQLSessions(t *testing.T) {
 	t.Parallel()
-	cfg, err := mysql.ParseDSN(emptyMySQL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := mysqlServer.empty(t)
 	cfg.ParseTime, cfg.ClientFoundRows = false, false
 	cfg.Params = map[string]string{"time_zone": "'+05:00'", "sql_mode": "''"}
 	s, err := store.Open(t.Context(), store.Options{Driver: store.MySQL, DSN: cfg.FormatDSN()})
@@ -239,7 +228,7 @@ func TestSchemaHasOneShape(t *testing.T) {
 			 FROM information_schema.columns WHERE table_schema = DATABASE()`,
 			`SELECT CONCAT(table_name, ' ', index_name, IF(MAX(non_unique) = 0, ' UNIQUE', ''), ' ', GROUP_CONCAT(column_name ORDER BY seq_in_index))
 			 FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name <> 'PRIMARY' GROUP BY table_name, index_name`,
-			direct(t, newMySQL(t).SQL)},
+			direct(t, mysqlServer.database(t).SQL)},
 	} {
 		shape := append(db.rows(db.columns), db.rows(db.indexes)...)
 		shape = slices.DeleteFunc(shape, func(s string) bool {

@@ -2,15 +2,11 @@ package store_test
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
-
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/batchbot/batchbot/store"
 	"github.com/batchbot/batchbot/store/storetest"
@@ -23,17 +19,7 @@ func TestSQLite(t *testing.T) {
 
 func TestMySQL(t *testing.T) {
 	t.Parallel()
-	mysqlDSN(t)
-	storetest.Run(t, newMySQL)
-}
-
-// mysqlDSN is the server that the tests make their databases on.
-func mysqlDSN(t testing.TB) string {
-	dsn := os.Getenv("TEST_MYSQL_DSN")
-	if dsn == "" {
-		t.Fatal("TEST_MYSQL_DSN names no MySQL server: run `make test`, which starts one")
-	}
-	return dsn
+	storetest.Run(t, mysqlServer.database)
 }
 
 // sqliteTemplate is a migrated database file, made once.
@@ -73,54 +59,6 @@ func newSQLite(t testing.TB) storetest.Database {
 	}
 	t.Cleanup(func() { _ = direct.Close() })
 	return database(storetest.Database{Driver: store.SQLite, SQL: direct}, options)
-}
-
-func newMySQL(t testing.TB) storetest.Database {
-	options := store.Options{Driver: store.MySQL, DSN: emptyMySQL(t), MaxConns: 12}
-	cfg, err := mysql.ParseDSN(options.DSN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.ParseTime, cfg.InterpolateParams, cfg.ClientFoundRows = true, true, true
-	cfg.Params = map[string]string{"time_zone": "'+00:00'", "innodb_lock_wait_timeout": "5"}
-	direct, err := sql.Open("mysql", cfg.FormatDSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = direct.Close() })
-	s, err := store.Open(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return database(storetest.Database{Driver: store.MySQL, SQL: direct}, options)
-}
-
-// emptyMySQL makes a database that is dropped when the test ends, and returns its DSN.
-func emptyMySQL(t testing.TB) string {
-	cfg, err := mysql.ParseDSN(mysqlDSN(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := sql.Open("mysql", cfg.FormatDSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := "store_test_" + strings.ToLower(rand.Text())
-	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if _, err := admin.ExecContext(context.Background(), "DROP DATABASE "+name); err != nil {
-			t.Error(err)
-		}
-		_ = admin.Close()
-	})
-	cfg.DBName = name
-	return cfg.FormatDSN()
 }
 
 func database(db storetest.Database, options store.Options) storetest.Database {

@@ -254,7 +254,7 @@ func (w *world) crowd(many int) {
 			op = append(op, fmt.Sprintf("('%s', %d, %d, %d, 2, 'author', '%s', 2, 'approved', '', %s, %s)", id, w.repo.ID, w.queue.ID, n, sha(n), now, now))
 			binding = append(binding, fmt.Sprintf("(%d, %d, 'main', '%s', 2, %s, %s, %s)", n, n, id, now, now, now))
 			history = append(history, fmt.Sprintf("(%d, '%s', NULL, 2, 'applied', '', '%s', 0, 'author', %s)", n, id, sha(n), now))
-			request = append(request, fmt.Sprintf("('%s', %d, NULL, 2, 0, %s)", id, w.queue.ID, past(w.Database)))
+			request = append(request, fmt.Sprintf("(%d, '%s', %d, NULL, 2, 0, %s)", n, id, w.queue.ID, past(w.Database)))
 		}
 		w.execute(`INSERT INTO merge_request (id, repository_id, number, title, author_id, author_login, author_bot, head_sha, last_command_at, last_command_id,
 			sticky_comment_id, created_at, updated_at) VALUES ` + strings.Join(mr, ", "))
@@ -263,6 +263,6 @@ func (w *world) crowd(many int) {
 		w.execute(`INSERT INTO binding (id, subject_id, target_key, operation_id, status, expires_at, created_at, updated_at) VALUES ` + strings.Join(binding, ", "))
 		w.execute(`INSERT INTO binding_history (binding_id, operation_id, from_status, to_status, reason, detail, head_sha, batch_id, actor, created_at) VALUES ` +
 			strings.Join(history, ", "))
-		w.execute(`INSERT INTO merge_batch_request (operation_id, queue_id, batch_id, lane, cohort, created_at) VALUES ` + strings.Join(request, ", "))
+		w.execute(`INSERT INTO merge_batch_request (id, operation_id, queue_id, batch_id, lane, cohort, created_at) VALUES ` + strings.Join(request, ", "))
 	}
 }

@@ -69,18 +69,19 @@ func (w *world) years() {
 	w.fill(n, `binding (subject_id, target_key, operation_id, status, expires_at, created_at, updated_at)`, func(i int) string {
 		return fmt.Sprintf(`(%d, 'main', '%s', %d, %s, %s, %s)`, 5000+i, id(i), status(i), at(i), at(i), at(i))
 	})
-	w.fill(n, `binding_history (binding_id, operation_id, from_status, to_status, reason, detail, head_sha, batch_id, actor, created_at)`, func(i int) string {
-		return fmt.Sprintf(`(%d, '%s', NULL, 1, 'applied', '', '%s', 0, 'ann', %s)`, i, id(i), sha(i), at(i))
+	w.fill(n, `binding_history (id, binding_id, operation_id, from_status, to_status, reason, detail, head_sha, batch_id, actor, created_at)`, func(i int) string {
+		return fmt.Sprintf(`(%d, %d, '%s', NULL, 1, 'applied', '', '%s', 0, 'ann', %s)`, 7000+i, i, id(i), sha(i), at(i))
 	})
 	w.fill(waiting, `merge_batch_request (operation_id, queue_id, batch_id, lane, cohort, created_at)`, func(i int) string {
 		return fmt.Sprintf(`('%s', %d, NULL, 2, 0, %s)`, id(i), w.queue.ID, at(i))
 	})
-	w.fill(n, `merge_batch (queue_id, status, phase, kind, cohort, token, size, build, base_sha, head_sha, landed_sha, landed_differs, mr_number, code, message,
+	w.fill(n, `merge_batch (id, queue_id, status, phase, kind, cohort, token, size, build, base_sha, head_sha, landed_sha, landed_differs, mr_number, code, message,
 		refusals, ci_conclusion, ci_fingerprint, ci_changed_at, phase_at, deadline_at, created_at, updated_at)`, func(i int) string {
-		return fmt.Sprintf(`(%d, 2, 4, 1, 0, 'token', 1, 1, '', '', '', 0, %d, 'LANDED', '', 0, '', '', %[3]s, %[3]s, %[3]s, %[3]s, %[3]s)`, w.queue.ID, 9000+i, at(i))
+		return fmt.Sprintf(`(%d, %d, 2, 4, 1, 0, 'token', 1, 1, '', '', '', 0, %d, 'LANDED', '', 0, '', '', %[4]s, %[4]s, %[4]s, %[4]s, %[4]s)`,
+			7000+i, w.queue.ID, 9000+i, at(i))
 	})
 	w.fill(n, `merge_batch_member (batch_id, operation_id, event, build, position, head_sha, reason, detail, created_at)`, func(i int) string {
-		return fmt.Sprintf(`(%d, '%s', 1, 0, 1, '%s', '', '', %s)`, i+1, id(i), sha(i), at(i))
+		return fmt.Sprintf(`(%d, '%s', 1, 0, 1, '%s', '', '', %s)`, 7000+i, id(i), sha(i), at(i))
 	})
 	w.fill(n, `audit (dedupe_key, actor, action, queue_id, operation_id, batch_id, source, detail, created_at)`, func(i int) string {
 		return fmt.Sprintf(`('old:%d', 'ann', 'apply', 1, '%s', 0, '', '', %s)`, i, id(i), at(i))
@@ -181,13 +182,13 @@ func (w *world) day() {
 		func() error { _, err := s.CurrentOperations(ctx, w.repo.ID, 5); return err },
 		func() error { _, err := s.FollowedOperations(ctx, w.repo.ID); return err },
 		func() error { _, err := s.OperationView(ctx, operationID(5_000_001)); return err },
-		func() error { _, err := s.HistoryEntry(ctx, 7); return err },
+		func() error { _, err := s.HistoryEntry(ctx, 7007); return err },
 		func() error { _, err := s.BatchView(ctx, claimed.Batch.ID); return err },
 		func() error { _, err := s.QueuesWatching(ctx, w.repo.ID, sha(5)); return err },
 		func() error { _, _, err := s.BatchMR(ctx, w.repo.ID, 9005); return err },
 		func() error { _, err := s.QueuesWithWork(ctx); return err },
 		func() error { _, err := s.Waiting(ctx, w.queue.ID); return err },
-		func() error { _, err := s.RecordedHeads(ctx, 7); return err },
+		func() error { _, err := s.RecordedHeads(ctx, 7007); return err },
 		func() error { _, err := s.ExpireOperations(ctx, 100); return err },
 		func() error { return s.PurgeOld(ctx) },
 	} {

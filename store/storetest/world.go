@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,6 +209,9 @@ func (w *world) dump(all *strings.Builder, table string) {
 	}
 	w.must(rows.Err())
 }
+
+// Tables are all tables that hold the bot's rows.
+func Tables() []string { return slices.Clone(tables) }
 
 var tables = []string{
 	"repository", "queue", "merge_request", "operation", "binding", "binding_history", "merge_batch_request", "merge_batch",
