@@ -34,7 +34,7 @@ type relay struct {
 	answers  map[int]int // status code → how often an instance gave it
 }
 
-// startRelay passes on once a moment until the test ends.
+// startRelay passes on once a moment until the test ends, to the addresses at which servers take webhooks.
 func startRelay(t *testing.T, w weather, servers ...string) *relay {
 	t.Helper()
 	r := &relay{weather: w, answers: make(map[int]int)}
@@ -102,7 +102,7 @@ func (r *relay) rest() {
 // pass hands one webhook to an instance. One that cannot be handed over is lost, as on the real host.
 func (r *relay) pass(h hook, server string) {
 	status := 0
-	if req, err := http.NewRequest(http.MethodPost, server+webhookPath+"github", bytes.NewReader(h.body)); err == nil {
+	if req, err := http.NewRequest(http.MethodPost, server, bytes.NewReader(h.body)); err == nil {
 		req.Header = h.header.Clone()
 		if res, err := client.Do(req); err == nil {
 			status = res.StatusCode

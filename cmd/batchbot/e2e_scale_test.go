@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/config"
 	"github.com/batchbot/batchbot/githost/fakehost"
 )
 
@@ -33,23 +34,20 @@ type thirty struct {
 func TestThirtyMergeRequestsEndTheSameInAnyWeather(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
+		kind     string
 		name     string
 		weather  weather
 		passedOn func(received int, answers map[int]int) bool // whether the weather was what it should be
 	}{
-		{"every webhook arrives once", fine, func(received int, answers map[int]int) bool {
-			return answers[http.StatusAccepted] == received
-		}},
-		{"half of all webhooks are lost", halfLost(), func(received int, answers map[int]int) bool {
-			return answers[http.StatusAccepted] > received/4 && answers[http.StatusAccepted] < received*3/4
-		}},
-		{"every webhook arrives twice and out of order", twiceInAnyOrder(), func(received int, answers map[int]int) bool {
-			return answers[http.StatusAccepted]+answers[http.StatusOK] == 2*received && answers[http.StatusOK] > received/2
-		}},
+		{config.GitHub, "every webhook arrives once", fine, allOnce},
+		{config.GitHub, "half of all webhooks are lost", halfLost(), aboutHalf},
+		{config.GitHub, "every webhook arrives twice and out of order", twiceInAnyOrder(), allTwice},
+		{config.GitLab, "half of all webhooks are lost", halfLost(), aboutHalf},
+		{config.GitLab, "every webhook arrives twice and out of order", twiceInAnyOrder(), allTwice},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(test.kind+": "+test.name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, "--ci", "delay", "--ci-delay", "50ms")
+			s := newStage(t, test.kind, "--ci", "delay", "--ci-delay", "50ms")
 			all := openThirty(t, s)
 			if code, stdout, stderr := command(t, nil, "migrate", "--config", s.instance(t, "one", "")); code != exitDone {
 				t.Fatalf("migrate exits %d: %s%s", code, stdout, stderr)
@@ -57,7 +55,7 @@ func TestThirtyMergeRequestsEndTheSameInAnyWeather(t *testing.T) {
 			var servers []string
 			for _, name := range []string{"one", "two"} {
 				_, address := startServe(t, s.dir, s.instance(t, name, "look: {interval: 1s, max_interval: 1s}\nrounds: {poll: 500ms}\n"))
-				servers = append(servers, address)
+				servers = append(servers, s.webhook(address))
 			}
 			r := startRelay(t, test.weather, servers...)
 			if err := s.client.SetWebhook(t.Context(), r.url, hookSecret); err != nil {
@@ -101,6 +99,16 @@ func TestThirtyMergeRequestsEndTheSameInAnyWeather(t *testing.T) {
 			checkSaidOnce(t, s.state(t))
 		})
 	}
+}
+
+func allOnce(received int, answers map[int]int) bool { return answers[http.StatusAccepted] == received }
+
+func aboutHalf(received int, answers map[int]int) bool {
+	return answers[http.StatusAccepted] > received/4 && answers[http.StatusAccepted] < received*3/4
+}
+
+func allTwice(received int, answers map[int]int) bool {
+	return answers[http.StatusAccepted]+answers[http.StatusOK] == 2*received && answers[http.StatusOK] > received/2
 }
 
 // openThirty makes the repository and the merge requests, before any instance knows of them.
@@ -268,7 +276,7 @@ func checkNothingTwice(t *testing.T, s fakehost.State) (said int) {
 	for _, mr := range s.MergeRequests {
 		times := make(map[string]int)
 		for _, c := range mr.Comments {
-			if c.Author != demoBot {
+			if c.Author != demoBot && c.Author != gitlabBot {
 				continue
 			}
 			said++

@@ -147,14 +147,8 @@ type stage struct {
 	git    string // the repository on the host
 }
 
-// newStage starts a GitHub, with more of its flags.
-func newStage(t *testing.T, flags ...string) stage {
-	t.Helper()
-	return newStageOn(t, config.GitHub, flags...)
-}
-
-// newStageOn starts a host of a kind.
-func newStageOn(t *testing.T, kind string, flags ...string) stage {
+// newStage starts a host of a kind, with more of its flags.
+func newStage(t *testing.T, kind string, flags ...string) stage {
 	t.Helper()
 	dir := t.TempDir()
 	s := stage{world: world{kind: kind, dir: dir, file: filepath.Join(dir, "batchbot.yml")}, git: filepath.Join(dir, "git", "acme", "app.git")}

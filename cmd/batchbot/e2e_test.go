@@ -21,7 +21,7 @@ func TestTwelveMergeRequestsLandThroughRealProcesses(t *testing.T) {
 	for _, kind := range []string{config.GitHub, config.GitLab} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			landTwelve(t, newStageOn(t, kind, "--ci", "delay", "--ci-delay", "200ms"))
+			landTwelve(t, newStage(t, kind, "--ci", "delay", "--ci-delay", "200ms"))
 		})
 	}
 }
