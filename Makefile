@@ -46,6 +46,11 @@ test: ## Run all tests on SQLite and a real MySQL (PKG=./store RUN=TestX RACE=0|
 	esac; \
 	set -x; scripts/with-mysql.sh go test $$race -count=1 -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) $(PKG)
 
+# One compiled copy of the store per guard: about five minutes of one core.
+.PHONY: mutate-store
+mutate-store: ## Take each guard of the store away; fails when no test notices (RUN=PATTERN)
+	scripts/with-mysql.sh go run ./scripts/mutate $(if $(RUN),-run '$(RUN)')
+
 # The suites keep the contract in `make test` as well; here by themselves, with a table of what they exercised.
 .PHONY: contract
 contract: ## Hold adapter and fake host to GitHub's published API; show what is covered

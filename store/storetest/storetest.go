@@ -53,6 +53,7 @@ func Run(t *testing.T, newDatabase func(t testing.TB) Database) {
 		"schema":     schemaTests,
 		"settle":     settleTests,
 		"tx":         txTests,
+		"guards":     guardTests,
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()

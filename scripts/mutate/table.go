@@ -1,0 +1,191 @@
+package main
+
+// Files of the store.
+const (
+	schemaSQLite = "schema/sqlite/0001_main.sql"
+	schemaMySQL  = "schema/mysql/0001_main.sql"
+	inTx         = "store/tx.go"
+	inErrors     = "store/errors.go"
+	inDialect    = "store/dialect.go"
+	inMySQL      = "store/mysql.go"
+	inClaim      = "store/claim.go"
+	inBatch      = "store/batch.go"
+	inSettle     = "store/settle.go"
+	inEffects    = "store/effects.go"
+	inMove       = "store/move.go"
+	inApply      = "store/apply.go"
+	inCommand    = "store/command.go"
+	inDelivery   = "store/delivery.go"
+	inOutbox     = "store/outbox.go"
+	inLock       = "store/lock.go"
+	inDB         = "store/db.go"
+	inPurge      = "store/purge.go"
+)
+
+// uniqueKeyGone turns a unique key into an ordinary one.
+func uniqueKeyGone(key string) []edit {
+	return []edit{{schemaSQLite, "CREATE UNIQUE INDEX " + key + " ", "CREATE INDEX " + key + " "}}
+}
+
+const everyKey = "guards/every unique key refuses a second row"
+
+// The freeing of a cohort, which has to be read before the members return.
+const (
+	readFreed = `	if settlement.FreeCohort > 0 {
+		freed, err = ids(ctx, t, ` + "`SELECT id FROM merge_batch_request WHERE queue_id = ? AND batch_id IS NULL AND cohort = ? ORDER BY id`" + `,
+			batch.QueueID, settlement.FreeCohort)
+		if err != nil {
+			return false, err
+		}
+	}
+`
+	membersLeave = `	if err := t.leave(ctx, batch, members, settlement.Members); err != nil {
+		return false, err
+	}
+`
+)
+
+// mutations is every guard of the store. docs/database.md shows the same pairs to people.
+var mutations = []mutation{
+	// I1: at most one active batch per queue.
+	{"I1: the unique key over the slot", uniqueKeyGone("uk_batch_active"), "claim/loses the race for the slot to the unique key", "sqlite"},
+	{"I1: the unique key over the slot", []edit{{schemaMySQL, "UNIQUE KEY uk_batch_active", "KEY uk_batch_active"}},
+		"claim/loses the race for the slot to the unique key", "mysql"},
+	{"I1: BLOCKED keeps the slot", []edit{{schemaSQLite, "WHEN status IN (1, 4) THEN", "WHEN status = 1 THEN"}}, "claim/finds the slot occupied", "sqlite"},
+	{"I1: a slot for each queue", []edit{{schemaSQLite, "THEN queue_id ELSE", "THEN 1 ELSE"}}, "claim/finds the slot occupied", "sqlite"},
+	{"I1: a duplicate slot ends the claim", []edit{{inClaim, "if err != nil || !fresh {\n\t\treturn none(bot.ClaimSlotOccupied, err)", "if _ = fresh; err != nil {\n\t\treturn none(bot.ClaimSlotOccupied, err)"}},
+		"claim/loses the race for the slot to the unique key", "mysql"},
+	{"I1: a duplicate slot is an answer", []edit{{inClaim, "t.insert(ctx, &keyActiveBatch,", "t.insert(ctx, nil,"}},
+		"claim/loses the race for the slot to the unique key", "mysql"},
+	{"I1: the queue's row is taken first", []edit{{inDialect, `"{skip locked}", "FOR UPDATE SKIP LOCKED"`, `"{skip locked}", ""`}},
+		"claim/leaves a queue that somebody is claiming", "mysql"},
+	{"I1: SKIP LOCKED", []edit{{inDialect, `"FOR UPDATE SKIP LOCKED"`, `"FOR UPDATE NOWAIT"`}},
+		"claim/leaves a queue that somebody is claiming", "mysql"},
+	{"I1: a claim that got nothing undoes its batch", []edit{{inClaim, "err == nil && result.Outcome != bot.ClaimDone {", "err == nil && result.Outcome == bot.ClaimPreempted {"}},
+		"claim/leaves what is admitted at this very instant", "sqlite"},
+
+	// I2: a request is claimed by at most one batch.
+	{"I2: batch_id IS NULL", []edit{{inClaim, "version = version + 1 WHERE batch_id IS NULL AND id IN (", "version = version + 1 WHERE id IN ("}},
+		"claim/leaves alone what somebody took in between (I2)", "mysql"},
+	{"I2: the count of claimed rows", []edit{{inClaim, "if err != nil || n != int64(len(chunk)) {", "if _ = n; err != nil {"}},
+		"claim/is tried again when a waiting request vanishes", "mysql"},
+	{"I2: a preempted claim undoes everything", []edit{{inClaim, "err == nil && result.Outcome != bot.ClaimDone {", "err == nil && result.Outcome == bot.ClaimNothing {"}},
+		"claim/is tried again when a waiting request vanishes", "mysql"},
+	{"I2: the count of claimed operations", []edit{{inEffects, "if err != nil || n != int64(len(ids)) {", "if _ = n; err != nil {"}},
+		"guards/an operation that moved by itself is not claimed", "mysql"},
+	{"order: lanes", []edit{{inClaim, "ORDER BY lane, created_at, id LIMIT", "ORDER BY created_at, id LIMIT"}}, "claim/takes the front of the waiting set in order", "sqlite"},
+	{"order: first come", []edit{{inClaim, "ORDER BY lane, created_at, id LIMIT", "ORDER BY lane, id DESC LIMIT"}}, "claim/takes the front of the waiting set in order", "sqlite"},
+	{"order: strictly before now", []edit{{inClaim, " AND created_at < {now} ORDER BY lane", " ORDER BY lane"}}, "claim/leaves what is admitted at this very instant", "sqlite"},
+	{"order: one cohort at a time", []edit{{inClaim, "AND batch_id IS NULL AND cohort = ? AND created_at", "AND batch_id IS NULL AND (cohort = ? OR 1 = 1) AND created_at"}},
+		"claim/takes one cohort only", "sqlite"},
+	{"order: who returns keeps the time of admission", []edit{{inSettle, "SET batch_id = NULL, cohort = ?", "SET batch_id = NULL, created_at = {now}, cohort = ?"}},
+		"settle/sends suspects back to their place as a cohort", "sqlite"},
+
+	// I3: admissions do not wait.
+	{"I3: READ COMMITTED", []edit{{inTx, "sql.LevelReadCommitted", "sql.LevelRepeatableRead"}}, "tx/runs at READ COMMITTED and takes UTC for the clock", "mysql"},
+	{"I3: the pin to the primary key", []edit{{inDialect, `"{pinned}", "FORCE INDEX (PRIMARY)"`, `"{pinned}", ""`}}, "claim/and settlement write by primary key", "mysql"},
+	{"I3: the pin to the primary key", []edit{{inDialect, `"{pinned}", "NOT INDEXED"`, `"{pinned}", ""`}}, "claim/and settlement write by primary key", "sqlite"},
+	{"I3: level and pin", []edit{{inTx, "sql.LevelReadCommitted", "sql.LevelRepeatableRead"}, {inDialect, `"{pinned}", "FORCE INDEX (PRIMARY)"`, `"{pinned}", "FORCE INDEX (idx_request_order)"`},
+		{inEffects, "UPDATE binding {pinned} SET", "UPDATE binding SET"}, {inEffects, "UPDATE outbox {pinned} SET", "UPDATE outbox SET"},
+		// The admission that waits shall not do so for a minute.
+		{inTx, "maxTries  = 12", "maxTries  = 2"}, {inMySQL, "= \"5\" // seconds", "= \"1\" // seconds"}},
+		"claim/held open keeps no admission waiting (I3)", "mysql"},
+
+	// I4: the same operation is admitted once; each command, delivery and errand counts once.
+	{"I4: the unique key over the operation", uniqueKeyGone("uk_request_operation"), everyKey, "sqlite"},
+	{"I4: a duplicate admission is an answer", []edit{{inApply, "t.insert(ctx, &keyRequestOperation,", "t.insert(ctx, nil,"}}, "guards/a duplicate admission is an answer (I4)", "sqlite"},
+	{"a command counts once: its key", []edit{{schemaSQLite, "  PRIMARY KEY (request_id)", "  CHECK (request_id <> '')"}}, everyKey, "sqlite"},
+	{"a command counts once: its duplicate ends it", []edit{{inApply, "} else if !fresh {\n\t\t\treturn refuse(bot.ApplyDuplicate)", "} else if !fresh && false {\n\t\t\treturn refuse(bot.ApplyDuplicate)"}},
+		"apply/one command sent by many makes one operation", "mysql"},
+	{"a refused command leaves nothing", []edit{{inApply, "outcome = as\n\t\t\treturn errRollback", "outcome = as\n\t\t\treturn nil"}}, "apply/a refused command may still be answered", "sqlite"},
+	{"commands in comment order", []edit{{inCommand, "AND (last_command_at < ? OR (", "AND (1 = 1 OR last_command_at < ? OR ("}}, "apply/a command older than the last one is superseded", "sqlite"},
+	{"a delivery counts once", uniqueKeyGone("uk_delivery"), everyKey, "sqlite"},
+	{"an errand is one row", uniqueKeyGone("uk_outbox"), everyKey, "sqlite"},
+	{"an audit entry is written once", uniqueKeyGone("uk_audit"), everyKey, "sqlite"},
+	{"a membership event is written once", uniqueKeyGone("uk_member"), everyKey, "sqlite"},
+	{"one row per repository", uniqueKeyGone("uk_repository"), everyKey, "sqlite"},
+	{"one row per queue", uniqueKeyGone("uk_queue"), everyKey, "sqlite"},
+	{"one row per merge request", uniqueKeyGone("uk_merge_request"), everyKey, "sqlite"},
+
+	// I5: one row per merge request and target.
+	{"I5: the unique key over subject and target", uniqueKeyGone("uk_binding"), everyKey, "sqlite"},
+	{"I5: a duplicate binding is an answer", []edit{{inApply, "tx.insert(ctx, &keyBinding,", "tx.insert(ctx, nil,"}},
+		"apply/another binding in the same instant: answered with the winner's", "mysql"},
+	{"I5: the reset's version", []edit{{inApply, "WHERE id = ? AND status = ? AND version = ?`, op.Status", "WHERE id = ? AND status = ? AND version > 0 * ?`, op.Status"}},
+		"guards/a re-application loses to a change in between (I5)", "mysql"},
+	{"I5: the reset's count", []edit{{inApply, "if n != 1 {\n\t\t\t\treturn refuse(bot.ApplyRetryLater)", "if n > 1 {\n\t\t\t\treturn refuse(bot.ApplyRetryLater)"}},
+		"guards/a re-application loses to a change in between (I5)", "mysql"},
+	{"I5: the binding's operation_id", []edit{{inEffects, "list(len(rows)) + `) AND operation_id IN (` + list(len(ids)) + `)`", "list(len(rows)) + `) AND (1 = 1 OR operation_id IN (` + list(len(ids)) + `))`"}},
+		"claim/drops a stale callback on a binding and counts it", "mysql"},
+	{"I5: the binding's status", []edit{{inEffects, "` WHERE status = ? AND id IN (` + list(len(rows))", "` WHERE status > 0 * ? AND id IN (` + list(len(rows))"}},
+		"guards/a binding that is elsewhere than its operation stays", "sqlite"},
+	{"I5: the count of bindings", []edit{{inEffects, "if n != int64(len(ids)) {\n\t\t\t\tt.store.stale", "if n > int64(len(ids)) {\n\t\t\t\tt.store.stale"}},
+		"move/a binding of a later application is left alone", "sqlite"},
+
+	// I6: a stale write fails.
+	{"I6: the batch's version", []edit{{inBatch, "WHERE id = ? AND status = ? AND phase = ? AND version = ?`, args...)", "WHERE id = ? AND status = ? AND phase = ? AND version > 0 * ?`, args...)"}},
+		"batch/a stale write fails (I6)", "sqlite"},
+	{"I6: the batch's phase", []edit{{inBatch, "WHERE id = ? AND status = ? AND phase = ? AND version = ?`, args...)", "WHERE id = ? AND status = ? AND phase > 0 * ? AND version = ?`, args...)"}},
+		"batch/a stale write fails (I6)", "sqlite"},
+	{"I6: the batch's status", []edit{{inBatch, "WHERE id = ? AND status = ? AND phase = ? AND version = ?`, args...)", "WHERE id = ? AND status > 0 * ? AND phase = ? AND version = ?`, args...)"}},
+		"batch/a stale write fails (I6)", "sqlite"},
+	{"I6: the batch's version grows", []edit{{inBatch, "`UPDATE merge_batch SET `+set+`, version = version + 1,", "`UPDATE merge_batch SET `+set+`,"}},
+		"guards/a round trip of a state is noticed (I6)", "sqlite"},
+	{"I6: the operation's version", []edit{{inMove, "if op.Status != m.From || op.Version != m.Version {", "if op.Status != m.From {"}, {inEffects, "statement += ` AND version = ?`", "statement += ` AND version > 0 * ?`"}},
+		"move/a stale guard changes nothing", "sqlite"},
+	{"I6: the operation's state", []edit{{inEffects, "` WHERE status = ? AND operation_id IN (`", "` WHERE status > 0 * ? AND operation_id IN (`"}},
+		"guards/an operation that moved by itself is not claimed", "mysql"},
+	{"I6: the operation's version grows", []edit{{inEffects, "detail = ?, version = version + 1, updated_at = {now}`", "detail = ?, updated_at = {now}`"}},
+		"guards/a round trip of a state is noticed (I6)", "sqlite"},
+	{"I6: a stale settlement stops", []edit{{inSettle, "if err != nil || !ok {\n\t\treturn false, err\n\t}\n\tbatch, _, err := readBatch", "if err != nil {\n\t\treturn false, err\n\t}\n\tbatch, _, err := readBatch"}},
+		"settle/happens once", "sqlite"},
+	{"I6: a stale settlement undoes its parking", []edit{{inSettle, "err == nil && !ok {\n\t\t\t\treturn errRollback", "err == nil && !ok {\n\t\t\t\treturn nil"}},
+		"settle/happens once", "sqlite"},
+	{"nothing leaves a batch that is LANDING", []edit{{inMove, " || g.Phase >= bot.PhaseLanding {", " {"}}, "move/nothing leaves a batch that is landing", "sqlite"},
+	{"a settlement names every member", []edit{{inSettle, "if len(members) != len(settlement.Members) {", "if len(members) < len(settlement.Members) {"}},
+		"settle/wants exactly the members that still ride", "sqlite"},
+	{"a freed cohort is read before its members return", []edit{{inSettle, readFreed, ""}, {inSettle, membersLeave, membersLeave + readFreed}},
+		"guards/a cohort is freed of who waited, not of who rode", "sqlite"},
+
+	// The transaction helper.
+	{"tx: nothing runs after an unexpected error", []edit{{inTx, "if t.failure != nil {\n\t\treturn nil, t.failure", "if false {\n\t\treturn nil, t.failure"}},
+		"tx/nothing runs after a real deadlock", "mysql"},
+	{"tx: COMMIT cannot lie after an error", []edit{{inTx, "if tx.failure != nil {\n\t\terr = tx.failure", "if false {\n\t\terr = tx.failure"}},
+		"tx/nothing runs after an unexpected error", "sqlite"},
+	{"tx: 1213 is run again", []edit{{inErrors, "case 1213,", "case 21213,"}}, "tx/a real deadlock ends in a clean outcome", "mysql"},
+	{"tx: BUSY is run again", []edit{{inErrors, "primary == 5 || primary == 6", "primary == 6"}}, "tx/a busy database is waited for", "sqlite"},
+	{"tx: an unknown COMMIT is not repeated blindly", []edit{{inErrors, "return failed\n\t}\n\treturn ambiguous", "return failed\n\t}\n\treturn retryable"}},
+		"tx/an unknown outcome is told when nobody can look", "sqlite"},
+	{"tx: an unknown COMMIT is looked at", []edit{{inTx, "if landed {\n\t\t\t\treturn nil\n\t\t\t}", "_ = landed"}},
+		"tx/an unknown outcome is looked at before trying again", "sqlite"},
+	{"tx: work runs in a transaction that can be undone", []edit{{inTx, "if err = s.seam(\"COMMIT\", nil); err != nil {\n\t\t_ = sqlTx.Rollback()", "if err = s.seam(\"COMMIT\", nil); err != nil {\n\t\t_ = sqlTx.Commit()"}},
+		"claim/leaves no trace when any step fails", "sqlite"},
+	{"tx: a named duplicate only", []edit{{inErrors, "strings.Contains(e.Error(), \"failed: \"+key.columns+\" (\")", "strings.Contains(e.Error(), \"failed: \")"}},
+		"guards/a duplicate of another key is an error", "sqlite"},
+
+	// Connections.
+	{"session: clientFoundRows", []edit{{inMySQL, "cfg.ClientFoundRows = true", "cfg.ClientFoundRows = false"}}, "guards/a write that changes nothing has met its row", "mysql"},
+	{"session: UTC", []edit{{inMySQL, `"'+00:00'"`, `"'+02:00'"`}}, "TestMySQLSessions", "mysql"},
+	{"session: strict SQL mode", []edit{{inMySQL, `"'TRADITIONAL'"`, `"''"`}}, "guards/what does not fit is refused, not cut", "mysql"},
+	{"schema: a later unknown one is refused", []edit{{inDB, "version.Int64 > schema.Version+1:", "version.Int64 > schema.Version+1000:"}}, "schema/a schema one step newer fits, a later does not", "sqlite"},
+
+	// Leases and locks.
+	{"lease: the attempts that were read", []edit{{inDelivery, "WHERE id = ? AND status = ? AND attempts = ?`, micros(lease)", "WHERE id = ? AND status = ? AND attempts >= 0 * ?`, micros(lease)"}},
+		"delivery/no delivery is taken by two", "mysql"},
+	{"lease: only its holder finishes a delivery", []edit{{inDelivery, "WHERE id = ? AND status = ? AND attempts = ?`,\n\t\t\toutcome.Status", "WHERE id = ? AND status = ? AND attempts >= 0 * ?`,\n\t\t\toutcome.Status"}},
+		"delivery/who lost it cannot finish it", "sqlite"},
+	{"lease: a new wish keeps an errand due", []edit{{inOutbox, "updated_at = {now} WHERE id = ? AND wanted = ?`", "updated_at = {now} WHERE id = ? AND wanted >= 0 * ?`"}},
+		"outbox/wanted again while it is done, it stays due", "sqlite"},
+	{"lease: a new wish leaves a held errand alone", []edit{{inEffects, "next_attempt_at = CASE WHEN status = 1 THEN next_attempt_at ELSE {later} END", "next_attempt_at = {later}"}},
+		"outbox/wanted again while it is done, nobody starts beside", "sqlite"},
+	{"advisory lock: the map before the session", []edit{{inLock, "holder != nil && holder == l.lease", "holder != nil && false"}}, "lock/one holder at a time, whoever asks", "mysql"},
+	{"advisory lock: a lost one is not released", []edit{{inLock, "if l.held[name] != holder || holder != l.lease {", "if false {"}}, "guards/a lost lock is not released on its successor", "mysql"},
+	{"retention: by the database's clock", []edit{{inPurge, "`DELETE FROM delivery WHERE received_at < {ago} AND id IN (%s)`, []any{micros(keepKeys)}", "`DELETE FROM delivery WHERE received_at < {ago} AND id IN (%s)`, []any{micros(0)}"}, {inPurge, "`SELECT id FROM delivery WHERE received_at < {ago} ORDER BY received_at, id LIMIT ?`, []any{micros(keepKeys)}", "`SELECT id FROM delivery WHERE received_at < {ago} ORDER BY received_at, id LIMIT ?`, []any{micros(0)}"}},
+		"purge/payloads go after a week, keys after three months", "sqlite"},
+
+	// Indexes.
+	{"index: the waiting order", []edit{{schemaSQLite, "CREATE INDEX idx_request_order ON merge_batch_request (queue_id, batch_id, lane, created_at, id)", "CREATE INDEX idx_request_order ON merge_batch_request (lane)"}},
+		"plans/no statement of an ordinary day reads a whole table", "sqlite"},
+	{"index: what is due", []edit{{schemaSQLite, "CREATE INDEX idx_delivery_due ON delivery (status, next_attempt_at)", "CREATE INDEX idx_delivery_due ON delivery (event)"}},
+		"plans/no statement of an ordinary day reads a whole table", "sqlite"},
+}
