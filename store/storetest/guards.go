@@ -43,22 +43,28 @@ func everyKeyRefuses(t *testing.T, db Database) {
 		if !unique {
 			continue
 		}
-		rows, err := w.SQL.QueryContext(t.Context(), `SELECT * FROM `+table+` LIMIT 1`)
-		w.must(err)
-		columns, err := rows.Columns()
-		w.must(err)
-		w.must(rows.Close())
-		w.must(rows.Err())
-		columns = slices.DeleteFunc(columns, func(c string) bool { return slices.Contains(besides, c) })
+		columns := slices.DeleteFunc(w.columns(table), func(c string) bool { return slices.Contains(besides, c) })
 		if value[int](w, `SELECT COUNT(*) FROM `+table) == 0 {
 			t.Errorf("%s is empty: nothing was tried", table)
 		}
 		list := strings.Join(columns, ", ")
-		_, err = w.SQL.ExecContext(t.Context(), fmt.Sprintf(`INSERT INTO %s (%s) SELECT %s FROM %s LIMIT 1`, table, list, list, table))
+		_, err := w.SQL.ExecContext(t.Context(), fmt.Sprintf(`INSERT INTO %s (%s) SELECT %s FROM %s LIMIT 1`, table, list, list, table))
 		if err == nil || !strings.Contains(strings.ToLower(err.Error()), "unique") && !strings.Contains(err.Error(), "Duplicate") {
 			t.Errorf("%s took the same row twice: %v", table, err)
 		}
 	}
+}
+
+// columns are the names of a table's columns.
+func (w *world) columns(table string) []string {
+	w.Helper()
+	rows, err := w.SQL.QueryContext(w.Context(), `SELECT * FROM `+table+` LIMIT 1`)
+	w.must(err)
+	defer func() { _ = rows.Close() }()
+	columns, err := rows.Columns()
+	w.must(err)
+	w.must(rows.Err())
+	return columns
 }
 
 // Somebody who is not the store admits the same operation first: the move that would admit it changes nothing.
