@@ -217,7 +217,7 @@ func LandingObstacle(landing Landing, rules TargetRules) string {
 	case rules.LinearHistory:
 		return "it demands a linear history, and a batch is made of merge commits; remove that rule from the branch"
 	case rules.SquashOnly && landing != LandByPush:
-		return "merge commits are not allowed, so a batch could not land as it was tested; allow merge commits, or set landing: push in .batchbot.yml and let the bot push to the branch"
+		return "merge commits are not allowed or merge requests are squashed by force, so a batch could not land as it was tested; allow merge commits and do not require squashing, or set landing: push in .batchbot.yml and let the bot push to the branch"
 	}
 	return ""
 }

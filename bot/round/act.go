@@ -338,7 +338,7 @@ func (d *Driver) refused(ctx context.Context, t tick, said string) (Result, erro
 	}
 	result, err := d.change(ctx, t, change.Message, change, false)
 	if err == nil && refusals < maxRefusals && !result.Again {
-		result.After = settleDown << refusals
+		result.After = pause(refusals)
 	}
 	return result, err
 }

@@ -172,6 +172,9 @@ func decideOpened(v view) action {
 	return action{verb: rest, after: after, why: "waiting for CI"}
 }
 
+// pause is how long the host is left alone after it refused to land a batch so often.
+func pause(refusals int) time.Duration { return settleDown << refusals }
+
 // decideGreen decides about a tested batch: look at every member once more, then land.
 func decideGreen(v view, conclusion string) action {
 	switch {
@@ -181,6 +184,9 @@ func decideGreen(v view, conclusion string) action {
 		return action{verb: rest, why: "waiting for an approval of the batch MR"}
 	case v.batch.Code == bot.CodeNeedsApproval && v.batch.PhaseAge < askAgain:
 		return action{verb: rest, after: askAgain - v.batch.PhaseAge, why: "waiting for an approval of the batch MR"}
+	case v.batch.Refusals > 0 && v.batch.PhaseAge < pause(v.batch.Refusals):
+		// Whatever nudges meanwhile: a few events in a row must not use up all tries.
+		return action{verb: rest, after: pause(v.batch.Refusals) - v.batch.PhaseAge, why: "the host refused: a pause before the next try"}
 	case !v.looked:
 		return action{verb: lookAgain, why: "reading the members again"}
 	case len(v.moves) > 0:
