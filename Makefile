@@ -9,6 +9,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 STATIC  := CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)"
 
+# Where `make race-suite` runs, and how often.
+ENGINE ?= sqlite
+COUNT  ?= 1
 # Arguments for `make demo`, e.g. ARGS='--once --json'.
 ARGS ?=
 # What `make test` tests, and how.
@@ -45,6 +48,10 @@ test: ## Run all tests on SQLite and a real MySQL (PKG=./store RUN=TestX RACE=0|
 	         "On Debian: apt-get install gcc libc6-dev" >&2; exit 1 ;; \
 	esac; \
 	set -x; scripts/with-mysql.sh go test $$race -count=1 -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) $(PKG)
+
+.PHONY: race-suite
+race-suite: ## Repeat the store's race tests (ENGINE=sqlite|mysql COUNT=n)
+	@scripts/race-suite.sh '$(ENGINE)' '$(COUNT)'
 
 # One compiled copy of the store per guard: about five minutes of one core.
 .PHONY: mutate-store

@@ -96,7 +96,7 @@ var mutations = []mutation{
 	{"I4: a duplicate admission is an answer", []edit{{inApply, "t.insert(ctx, &keyRequestOperation,", "t.insert(ctx, nil,"}}, "guards/a duplicate admission is an answer (I4)", "sqlite"},
 	{"a command counts once: its key", []edit{{schemaSQLite, "  PRIMARY KEY (request_id)", "  CHECK (request_id <> '')"}}, everyKey, "sqlite"},
 	{"a command counts once: its duplicate ends it", []edit{{inApply, "} else if !fresh {\n\t\t\treturn refuse(bot.ApplyDuplicate)", "} else if !fresh && false {\n\t\t\treturn refuse(bot.ApplyDuplicate)"}},
-		"apply/one command sent by many makes one operation", "mysql"},
+		"race/one command by many makes one operation (I4)", "mysql"},
 	{"a refused command leaves nothing", []edit{{inApply, "outcome = as\n\t\t\treturn errRollback", "outcome = as\n\t\t\treturn nil"}}, "apply/a refused command may still be answered", "sqlite"},
 	{"commands in comment order", []edit{{inCommand, "AND (last_command_at < ? OR (", "AND (1 = 1 OR last_command_at < ? OR ("}}, "apply/a command older than the last one is superseded", "sqlite"},
 	{"a delivery counts once", uniqueKeyGone("uk_delivery"), everyKey, "sqlite"},
@@ -152,7 +152,7 @@ var mutations = []mutation{
 		"tx/nothing runs after a real deadlock", "mysql"},
 	{"tx: COMMIT cannot lie after an error", []edit{{inTx, "if tx.failure != nil {\n\t\terr = tx.failure", "if false {\n\t\terr = tx.failure"}},
 		"tx/nothing runs after an unexpected error", "sqlite"},
-	{"tx: 1213 is run again", []edit{{inErrors, "case 1213,", "case 21213,"}}, "tx/a real deadlock ends in a clean outcome", "mysql"},
+	{"tx: 1213 is run again", []edit{{inErrors, "case 1213,", "case 21213,"}}, "race/a real deadlock ends in a clean outcome", "mysql"},
 	{"tx: BUSY is run again", []edit{{inErrors, "primary == 5 || primary == 6", "primary == 6"}}, "tx/a busy database is waited for", "sqlite"},
 	{"tx: an unknown COMMIT is not repeated blindly", []edit{{inErrors, "return failed\n\t}\n\treturn ambiguous", "return failed\n\t}\n\treturn retryable"}},
 		"tx/an unknown outcome is told when nobody can look", "sqlite"},
@@ -171,7 +171,7 @@ var mutations = []mutation{
 
 	// Leases and locks.
 	{"lease: the attempts that were read", []edit{{inDelivery, "WHERE id = ? AND status = ? AND attempts = ?`, micros(lease)", "WHERE id = ? AND status = ? AND attempts >= 0 * ?`, micros(lease)"}},
-		"delivery/no delivery is taken by two", "mysql"},
+		"race/no delivery is taken by two", "mysql"},
 	{"lease: only its holder finishes a delivery", []edit{{inDelivery, "WHERE id = ? AND status = ? AND attempts = ?`,\n\t\t\toutcome.Status", "WHERE id = ? AND status = ? AND attempts >= 0 * ?`,\n\t\t\toutcome.Status"}},
 		"delivery/who lost it cannot finish it", "sqlite"},
 	{"lease: a new wish keeps an errand due", []edit{{inOutbox, "updated_at = {now} WHERE id = ? AND wanted = ?`", "updated_at = {now} WHERE id = ? AND wanted >= 0 * ?`"}},

@@ -15,8 +15,6 @@ import (
 
 var applyTests = tests{
 	"approved, it waits; not approved, it waits for that":             applyBoth,
-	"one command sent by many makes one operation":                    oneCommandMany,
-	"many commands for one merge request make one operation":          manyCommands,
 	"a binding is reset only where it ended":                          resetOrRefuse,
 	"merged, it may come again with newer commits":                    newerCommits,
 	"a command older than the last one is superseded":                 supersededApply,

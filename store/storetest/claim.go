@@ -21,7 +21,6 @@ var claimTests = tests{
 	"leaves a paused or parked queue":                          claimClosed,
 	"is tried again when a waiting request vanishes":           claimPreempted,
 	"leaves no trace when any step fails":                      claimFails,
-	"of several instances one wins every round (I1, I2)":       claimRace,
 	"held open keeps no admission waiting (I3)":                claimHeldOpen,
 	"does not wait for an admission held open":                 claimBesideAdmission,
 	"takes thousands in statements that grow with chunks only": claimThousands,

@@ -11,11 +11,10 @@ import (
 )
 
 var expireTests = tests{
-	"only what waits for approval past its time ends":      expires,
-	"at most so many at once":                              expiresSome,
-	"of several that look at once each ends one only once": expiresOnce,
-	"what comes back late is not expired on the spot":      comesBackLate,
-	"what expired may be applied again":                    appliesAgain,
+	"only what waits for approval past its time ends": expires,
+	"at most so many at once":                         expiresSome,
+	"what comes back late is not expired on the spot": comesBackLate,
+	"what expired may be applied again":               appliesAgain,
 }
 
 // ago is a moment by the database's clock.

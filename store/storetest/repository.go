@@ -13,7 +13,6 @@ import (
 var repositoryTests = tests{
 	"a repository keeps its row when it is renamed":            renamed,
 	"an unknown repository is not found":                       unknownRepository,
-	"many instances make one row":                              oneRowEach,
 	"ending a repository parks its open queues":                endRepository,
 	"a repository given back opens what its end parked":        givenBack,
 	"only the repositories named end":                          endSome,

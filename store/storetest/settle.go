@@ -20,7 +20,6 @@ var settleTests = tests{
 	"parks its queue":                                   settleParks,
 	"wants exactly the members that still ride":         settleMembers,
 	"ends only what is active, and for good":            settleRefuses,
-	"of evict and land one wins":                        settleAgainstEvict,
 	"keeps its order over many returns of many members": settleKeepsOrder,
 	"an empty batch fails":                              settleEmpty,
 }

@@ -54,6 +54,7 @@ func Run(t *testing.T, newDatabase func(t testing.TB) Database) {
 		"settle":     settleTests,
 		"tx":         txTests,
 		"guards":     guardTests,
+		"race":       raceTests,
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()

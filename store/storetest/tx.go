@@ -19,7 +19,6 @@ import (
 var txTests = tests{
 	"runs again as a whole when the database asks":        txRetries,
 	"gives up after a bounded number of tries":            txGivesUp,
-	"a real deadlock ends in a clean outcome":             txDeadlock,
 	"nothing runs after an unexpected error":              txPoisoned,
 	"nothing runs after a real deadlock":                  txPoisonedByDeadlock,
 	"an unknown outcome is told when nobody can look":     txAmbiguous,

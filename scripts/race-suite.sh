@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# race-suite.sh ENGINE COUNT
+#
+# Runs the store's race tests (storetest/race.go) COUNT times on ENGINE, sqlite
+# or mysql, with the race detector where Go finds a C compiler. A pass may take
+# 20 seconds. Ends at the first pass that fails, with what it printed.
+set -euo pipefail
+
+engine=${1:-} count=${2:-1}
+usage() { echo "race-suite: use make race-suite ENGINE=sqlite|mysql COUNT=n, n from 1" >&2; exit 2; }
+[[ $count =~ ^[1-9][0-9]{0,5}$ ]] || usage
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+case $engine in
+  sqlite) suite=TestSQLite ;;
+  mysql)
+    suite=TestMySQL
+    if [ -z "${TEST_MYSQL_DSN:-}" ]; then exec scripts/with-mysql.sh scripts/race-suite.sh "$engine" "$count"; fi
+    ;;
+  *) usage ;;
+esac
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+race=()
+if [ "$(go env CGO_ENABLED)" = 1 ]; then race=(-race); fi
+go test -c "${race[@]}" -o "$work/store.test" ./store
+cd store
+slowest=0
+for ((pass = 1; pass <= count; pass++)); do
+  before=${EPOCHREALTIME/[.,]/}
+  if ! "$work/store.test" -test.run "^$suite\$/^race\$" -test.timeout 20s -test.v >"$work/output" 2>&1; then
+    cat "$work/output"
+    echo "race-suite: pass $pass of $count on $engine failed" >&2
+    exit 1
+  fi
+  tests=$(grep -c "^ *--- PASS: $suite/race/" "$work/output") || { echo "race-suite: there are no race tests" >&2; exit 1; }
+  took=$(((${EPOCHREALTIME/[.,]/} - before) / 1000))
+  ((took <= slowest)) || slowest=$took
+  echo "pass $pass/$count: $tests tests in $took ms"
+done
+echo "$count passes on $engine, none failed; the slowest took $slowest ms"
