@@ -92,8 +92,8 @@ func TestDecide(t *testing.T) {
 			green(v)
 			v.batch.Code, v.batch.PhaseAge, v.decision = bot.CodeNeedsApproval, time.Hour, bot.HostDecisionRequired
 		}), rest, ""},
-		{"a refused landing is not tried again at once, whatever nudges", with(opened, func(v *view) { green(v); v.batch.Refusals, v.batch.PhaseAge = 1, 3 * time.Second }), rest, ""},
-		{"a refused landing is tried again after a pause", with(opened, func(v *view) { green(v); v.batch.Refusals, v.batch.PhaseAge = 1, 4 * time.Second }), lookAgain, ""},
+		{"a refused landing is not tried again at once, whatever nudges", with(opened, func(v *view) { green(v); v.batch.Refusals, v.batch.PhaseAge = 1, 3*time.Second }), rest, ""},
+		{"a refused landing is tried again after a pause", with(opened, func(v *view) { green(v); v.batch.Refusals, v.batch.PhaseAge = 1, 4*time.Second }), lookAgain, ""},
 		{"an approval is asked for again after a while", with(opened, func(v *view) { green(v); v.batch.Code, v.batch.PhaseAge = bot.CodeNeedsApproval, time.Hour }), lookAgain, ""},
 		{"a failure that is written is settled, whatever the MR says", with(opened, func(v *view) { v.batch.Code, v.mr.State = bot.CodeCIRed, bot.MRClosed }), settleFailed, ""},
 

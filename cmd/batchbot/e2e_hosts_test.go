@@ -235,24 +235,7 @@ func (p *play) end(t *testing.T) string {
 	var b strings.Builder
 	const op = `WITH op AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY merge_request_id ORDER BY created_at) AS n FROM operation) `
 	for _, q := range endQueries {
-		rows, err := p.db.QueryContext(t.Context(), op+q.query)
-		p.must(t, err)
-		columns, err := rows.Columns()
-		p.must(t, err)
-		for rows.Next() {
-			values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
-			for i := range values {
-				into[i] = &values[i]
-			}
-			p.must(t, rows.Scan(into...))
-			b.WriteString(q.name)
-			for i, v := range values {
-				fmt.Fprintf(&b, " %s=%q", columns[i], v.String)
-			}
-			b.WriteString("\n")
-		}
-		p.must(t, rows.Err())
-		p.must(t, rows.Close())
+		p.dump(t, &b, q.name, op+q.query)
 	}
 	state, err := p.host.State(e2eRepo)
 	p.must(t, err)
@@ -268,6 +251,29 @@ func (p *play) end(t *testing.T) string {
 		}
 	}
 	return neutral(strings.ReplaceAll(b.String(), p.bot(), "BOT"))
+}
+
+// dump writes each row as a line.
+func (p *play) dump(t *testing.T, b *strings.Builder, name, query string) {
+	t.Helper()
+	rows, err := p.db.QueryContext(t.Context(), query)
+	p.must(t, err)
+	defer rows.Close()
+	columns, err := rows.Columns()
+	p.must(t, err)
+	for rows.Next() {
+		values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		p.must(t, rows.Scan(into...))
+		b.WriteString(name)
+		for i, v := range values {
+			fmt.Fprintf(b, " %s=%q", columns[i], v.String)
+		}
+		b.WriteString("\n")
+	}
+	p.must(t, rows.Err())
 }
 
 var (

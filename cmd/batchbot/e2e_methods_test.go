@@ -152,3 +152,24 @@ func TestARefusedLandingSaysWhyAndLandsOnceMended(t *testing.T) {
 		})
 	}
 }
+
+// A project that wants a pipeline to succeed and has none is no loop: the batch says what it waits for.
+func TestAPipelineThatMustSucceedAndIsNotThereIsNamed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchSettings{
+		kind: config.GitLab, ci: fakehost.CI{Mode: fakehost.CINone},
+		files: map[string]string{".batchbot.yml": "queues:\n  - branch: main\n    checks: {none_after: 1s, none: pass}\n"},
+	})
+	b.must(t, b.host.SetProject(e2eRepo, fakehost.Project{PipelineMustSucceed: true}))
+	number := b.opened(t, "one")
+	b.answered(t, number, "its pipeline must succeed, and there must be one")
+	within(t, benchLimit, "the bot to have said everything", func() bool {
+		return count(t, b.db, `SELECT COUNT(*) FROM outbox WHERE status = 1`)+count(t, b.db, `SELECT COUNT(*) FROM delivery WHERE status = 1`) == 0
+	})
+	if n := count(t, b.db, `SELECT COUNT(*) FROM merge_batch WHERE status = 1 AND phase = 3 AND code = 'NEEDS_APPROVAL' AND refusals = 0`); n != 1 {
+		t.Errorf("%d batches wait for the pipeline, want 1", n)
+	}
+	if n := count(t, b.db, `SELECT COUNT(*) FROM merge_batch`); n != 1 {
+		t.Errorf("%d batches were made", n)
+	}
+}
