@@ -231,6 +231,8 @@ type Repositories interface {
 	ReadFile(ctx context.Context, repo Repository, branch, path string) (content []byte, blob string, err error)
 	// MRURL is where people see a merge request.
 	MRURL(repo Repository, number int) string
+	// MRMark is what people here write before the number of a merge request: "#", or "!" where "#" means an issue.
+	MRMark() string
 }
 
 // GitAccess gives access to a repository by git.

@@ -254,9 +254,9 @@ func (a *Applier) view(ctx context.Context, o order, op bot.Operation) (bot.Oper
 func (a *Applier) links(repo bot.Repository) message.Links {
 	host, ok := a.Hosts[repo.Host]
 	if !ok {
-		return nil
+		return message.Links{}
 	}
-	return message.LinksOf(repo, host.MRURL)
+	return message.LinksOf(repo, host)
 }
 
 // pick chooses the operation a command is about: one that wanted says yes to, rather of the target the merge request has now. Without

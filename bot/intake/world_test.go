@@ -345,6 +345,8 @@ func (h *fakeHost) ListReviewComments(_ context.Context, _ bot.Repository, numbe
 	return h.reviews[number], h.steps.do("ListReviewComments", nil)
 }
 
+func (h *fakeHost) MRMark() string { return "#" }
+
 func (h *fakeHost) MRURL(_ bot.Repository, number int) string {
 	return fmt.Sprintf("https://git.example/team/app/pull/%d", number)
 }

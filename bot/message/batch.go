@@ -17,9 +17,8 @@ type MRText struct {
 }
 
 // BatchMR is the text of the batch MR: the members in batch order. The description begins with BatchMarker. approvers are the logins of who
-// approved each member, by operation id; url is a host's MRURL.
-func BatchMR(batch bot.Batch, queue bot.Queue, repo bot.Repository, members []bot.Operation, approvers map[string][]string, url func(repo bot.Repository, number int) string) MRText {
-	links := LinksOf(repo, url)
+// approved each member, by operation id.
+func BatchMR(batch bot.Batch, queue bot.Queue, members []bot.Operation, approvers map[string][]string, links Links) MRText {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nThese merge requests are tested together and land in %s as one.\n\n", BatchMarker(batch), code(queue.Target))
 	b.WriteString("| merge request | author | pinned commit | approved by |\n|---|---|---|---|\n")
@@ -58,18 +57,18 @@ func people(logins []string) string {
 }
 
 // MergeCommit is the message of the commit that lands a batch. Both parts are plain.
-func MergeCommit(batch bot.Batch, members []bot.Operation) (title, body string) {
+func MergeCommit(batch bot.Batch, members []bot.Operation, links Links) (title, body string) {
 	const most = 10
 	numbers := make([]string, 0, most+1)
 	var b strings.Builder
 	for i, op := range members {
 		switch {
 		case i < most:
-			numbers = append(numbers, fmt.Sprintf("#%d", op.Number))
+			numbers = append(numbers, links.plain(op.Number))
 		case i == most:
 			numbers = append(numbers, fmt.Sprintf("and %d more", len(members)-most))
 		}
-		fmt.Fprintf(&b, "#%d %s (by %s, at %s)\n", op.Number, Plain(op.Title, titleLimit), Plain(op.Author.Login, 60), bot.ShortSHA(op.HeadSHA))
+		fmt.Fprintf(&b, "%s %s (by %s, at %s)\n", links.plain(op.Number), Plain(op.Title, titleLimit), Plain(op.Author.Login, 60), bot.ShortSHA(op.HeadSHA))
 	}
 	fmt.Fprintf(&b, "\nBatch: %d-%s\n", batch.ID, batch.Token)
 	return fmt.Sprintf("Land batch %d: %s", batch.ID, strings.Join(numbers, ", ")), b.String()

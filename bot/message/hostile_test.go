@@ -78,7 +78,7 @@ func TestHostileTextsAreHarmlessEverywhere(t *testing.T) {
 		e.Operation.Target = evil
 		riders := members(evil)
 		riders[1].Author.Login = evil
-		mergeTitle, mergeBody := MergeCommit(*v.Batch, riders)
+		mergeTitle, mergeBody := MergeCommit(*v.Batch, riders, links)
 		return map[string]string{
 			"sticky": sticky(v), "notice": Notice(e, links), "needs retry": NeedsRetry(v, links), "batch title": batchMR(evil, riders).Title,
 			"batch body": batchMR(evil, riders).Body, "merge title": mergeTitle, "merge message": mergeBody, "report": report(bot.BatchFailed, bot.CodeCIRed, evil),
@@ -151,7 +151,7 @@ func TestTheTextOfABigBatchFitsTheHost(t *testing.T) {
 		}
 		approvers[members[i].ID] = []string{"ivy", "jo"}
 	}
-	text := BatchMR(bot.Batch{ID: 1}, bot.Queue{Target: "main"}, bot.Repository{}, members, approvers, nil)
+	text := BatchMR(bot.Batch{ID: 1}, bot.Queue{Target: "main"}, members, approvers, Links{})
 	if n := utf8.RuneCountInString(text.Body); n > 65_536 {
 		t.Errorf("the description has %d characters", n)
 	}

@@ -20,9 +20,9 @@ const (
 	landedSHA   = "9f8e7d6c5b4a39281706f5e4d3c2b1a009182736"
 )
 
-func links(number int) string {
+var links = Links{mark: "#", url: func(number int) string {
 	return "https://git.example/team/app/pull/" + strings.Repeat("1", number)
-}
+}}
 
 // operation is an ordinary operation in the state a case is about.
 func operation(status bot.OperationStatus, reason bot.Reason, words string) bot.Operation {
@@ -69,8 +69,7 @@ func members(title string) []bot.Operation {
 }
 
 func batchMR(target string, members []bot.Operation) MRText {
-	url := func(_ bot.Repository, number int) string { return links(number) }
-	return BatchMR(*batch(bot.BatchRunning, ""), bot.Queue{Target: target}, bot.Repository{}, members, map[string][]string{members[0].ID: {"rita", "omar"}}, url)
+	return BatchMR(*batch(bot.BatchRunning, ""), bot.Queue{Target: target}, members, map[string][]string{members[0].ID: {"rita", "omar"}}, links)
 }
 
 func report(status bot.BatchStatus, code bot.Code, title string) string {
@@ -117,7 +116,7 @@ func texts() map[string]string {
 	waiting := view(bot.OperationWaiting, bot.ReasonApproved, "")
 	cancelled := view(bot.OperationCancelled, bot.ReasonCancelled, "")
 
-	mergeTitle, mergeBody := MergeCommit(*batch(bot.BatchRunning, ""), members("Add a retry to the uploader"))
+	mergeTitle, mergeBody := MergeCommit(*batch(bot.BatchRunning, ""), members("Add a retry to the uploader"), links)
 
 	return map[string]string{
 		"sticky_pending":        sticky(pending),
@@ -291,7 +290,7 @@ func TestLongListsAreCut(t *testing.T) {
 	if got := Files(files); !strings.HasSuffix(got, " and 980 more") {
 		t.Errorf("files: %q", got)
 	}
-	if title, _ := MergeCommit(bot.Batch{ID: 7}, many); !strings.HasSuffix(title, ", and 40 more") {
+	if title, _ := MergeCommit(bot.Batch{ID: 7}, many, links); !strings.HasSuffix(title, ", and 40 more") {
 		t.Errorf("merge title: %q", title)
 	}
 	if got := NoQueue("x", files); !strings.Contains(got, ", 980 more.") {
@@ -307,5 +306,20 @@ func TestMarkersCannotBeEndedEarly(t *testing.T) {
 	}
 	if IsOwn("quoted " + m) {
 		t.Error("a marker inside somebody's comment made it ours")
+	}
+}
+
+// Where "#" means an issue, a batch must not mention issues that happen to have its members' numbers.
+func TestNumbersAreWrittenAsTheHostsPeopleDo(t *testing.T) {
+	t.Parallel()
+	there := Links{mark: "!", url: links.url}
+	title, body := MergeCommit(*batch(bot.BatchRunning, ""), members("Add a retry to the uploader"), there)
+	text := BatchMR(*batch(bot.BatchRunning, ""), bot.Queue{Target: "main"}, members("Add a retry to the uploader"), nil, there).Body
+	for _, said := range []string{title, body, text, Sticky(bot.StickyView{Operations: []bot.OperationView{
+		{Operation: operation(bot.OperationBatched, bot.ReasonClaimed, ""), Batch: batch(bot.BatchRunning, "")},
+	}}, there)} {
+		if strings.Contains(said, "#") || !strings.Contains(said, "!") {
+			t.Errorf("numbers are written as %q", said)
+		}
 	}
 }

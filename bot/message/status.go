@@ -32,9 +32,9 @@ func CommitStatus(view bot.OperationView, links Links) bot.CommitStatus {
 	default:
 		s.State, s.Description = bot.CheckSuccess, "Not on its way: "+because(op.Reason)
 	}
-	if view.Batch != nil && view.Batch.MRNumber != 0 && links != nil &&
+	if view.Batch != nil && view.Batch.MRNumber != 0 && links.url != nil &&
 		(op.Status == bot.OperationBatched || op.Status == bot.OperationMerged || op.Status == bot.OperationFailed) {
-		s.URL = safeURL(links(view.Batch.MRNumber))
+		s.URL = safeURL(links.url(view.Batch.MRNumber))
 	}
 	if runes := []rune(s.Description); len(runes) > 140 {
 		s.Description = string(runes[:139]) + "…"

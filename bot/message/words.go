@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -8,23 +9,32 @@ import (
 	"github.com/batchbot/batchbot/bot"
 )
 
-// Links says where people see a merge request. A host's MRURL fits; nil shows numbers only.
-type Links func(number int) string
+// Links says how people on a host write a merge request's number, and where they see it. The zero value shows numbers only.
+type Links struct {
+	mark string
+	url  func(number int) string
+}
+
+// Numbering is what Links asks of a host.
+type Numbering interface {
+	MRURL(repo bot.Repository, number int) string
+	MRMark() string
+}
 
 // LinksOf links the merge requests of one repository.
-func LinksOf(repo bot.Repository, url func(repo bot.Repository, number int) string) Links {
-	if url == nil {
-		return nil
-	}
-	return func(number int) string { return url(repo, number) }
+func LinksOf(repo bot.Repository, host Numbering) Links {
+	return Links{mark: host.MRMark(), url: func(number int) string { return host.MRURL(repo, number) }}
 }
+
+// plain writes a merge request's number as text.
+func (l Links) plain(number int) string { return fmt.Sprintf("%s%d", cmp.Or(l.mark, "#"), number) }
 
 // mr shows a merge request by number.
 func (l Links) mr(number int) string {
-	if l == nil {
-		return fmt.Sprintf("#%d", number)
+	if l.url == nil {
+		return l.plain(number)
 	}
-	return link(fmt.Sprintf("#%d", number), l(number))
+	return link(l.plain(number), l.url(number))
 }
 
 // batch shows a batch, with its batch MR once there is one.

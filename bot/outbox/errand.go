@@ -22,7 +22,7 @@ func (s *Sender) do(ctx context.Context, e bot.Errand) (err error) {
 	if !ok {
 		return fmt.Errorf("the host %q is not in the configuration", e.Repository.Host)
 	}
-	links := message.LinksOf(e.Repository, host.MRURL)
+	links := message.LinksOf(e.Repository, host)
 	switch e.Kind {
 	case bot.ErrandSticky:
 		err = s.sticky(ctx, host, e, links)

@@ -214,6 +214,8 @@ func (h *fakeHost) GitRemote(context.Context, bot.Repository) (bot.GitRemote, er
 	return bot.GitRemote{Key: "git/4711"}, h.steps.do("GitRemote", nil)
 }
 
+func (h *fakeHost) MRMark() string { return "#" }
+
 func (h *fakeHost) MRURL(_ bot.Repository, number int) string {
 	return fmt.Sprintf("https://git.example/%d", number)
 }

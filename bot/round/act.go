@@ -244,7 +244,7 @@ func (d *Driver) open(ctx context.Context, t tick) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	text := message.BatchMR(t.batch, t.queue, t.repo, t.members, approvers, t.host.MRURL)
+	text := message.BatchMR(t.batch, t.queue, t.members, approvers, message.LinksOf(t.repo, t.host))
 	mr := bot.MRSnapshot{Number: t.batch.MRNumber}
 	did := "went on with the batch MR"
 	if mr.Number == 0 {
@@ -277,7 +277,7 @@ func (d *Driver) land(ctx context.Context, t tick) (Result, error) {
 	if t.queue.Settings.Landing == bot.LandByPush {
 		return d.landByPush(ctx, t)
 	}
-	title, body := message.MergeCommit(t.batch, t.members)
+	title, body := message.MergeCommit(t.batch, t.members, message.LinksOf(t.repo, t.host))
 	answer, err := t.host.MergeMR(ctx, t.repo, t.batch.MRNumber, t.batch.HeadSHA, title, body)
 	if err != nil {
 		return Result{}, fmt.Errorf("merging the MR !%d of batch %d: %w", t.batch.MRNumber, t.batch.ID, err)

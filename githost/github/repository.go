@@ -184,6 +184,9 @@ func (h *Host) ReadFile(ctx context.Context, repo bot.Repository, branch, path s
 	return []byte(content), file.GetSHA(), nil
 }
 
+// MRMark is what people write before a number.
+func (h *Host) MRMark() string { return "#" }
+
 // MRURL is where people see a pull request.
 func (h *Host) MRURL(repo bot.Repository, number int) string {
 	return fmt.Sprintf("%s/%s/pull/%d", h.web, h.pathOf(repo), number)

@@ -128,6 +128,9 @@ func (h *Host) ReadFile(ctx context.Context, repo bot.Repository, branch, path s
 	return content, file.BlobID, nil
 }
 
+// MRMark is what people write before a number: "#" would be an issue.
+func (h *Host) MRMark() string { return "!" }
+
 // MRURL is where people see a merge request.
 func (h *Host) MRURL(repo bot.Repository, number int) string {
 	return fmt.Sprintf("%s/%s/-/merge_requests/%d", h.web, h.pathOf(repo), number)
