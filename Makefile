@@ -49,6 +49,10 @@ test: ## Run all tests on SQLite and a real MySQL (PKG=./store RUN=TestX RACE=0|
 	esac; \
 	set -x; scripts/with-mysql.sh go test $$race -count=1 -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) $(PKG)
 
+.PHONY: test-databases
+test-databases: ## Run the store's tests on SQLite, a real MySQL and a real MariaDB 10.11 (RUN=TestX)
+	scripts/with-mysql.sh scripts/with-mariadb.sh go test -tags mariadb -count=1 -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./store
+
 .PHONY: race-suite
 race-suite: ## Repeat the store's race tests (ENGINE=sqlite|mysql COUNT=n)
 	@scripts/race-suite.sh '$(ENGINE)' '$(COUNT)'

@@ -170,10 +170,14 @@ func TestDatabaseWithoutTablesSaysMigrate(t *testing.T) {
 	}
 }
 
-// What correctness rests on is set whatever the DSN says.
 func TestMySQLSessions(t *testing.T) {
 	t.Parallel()
-	cfg := mysqlServer.empty(t)
+	sessions(t, mysqlServer)
+}
+
+// sessions: what correctness rests on is set whatever the DSN says.
+func sessions(t *testing.T, server *server) {
+	cfg := server.empty(t)
 	cfg.ParseTime, cfg.ClientFoundRows = false, false
 	cfg.Params = map[string]string{"time_zone": "'+05:00'", "sql_mode": "''"}
 	s, err := store.Open(t.Context(), store.Options{Driver: store.MySQL, DSN: cfg.FormatDSN()})
@@ -206,9 +210,13 @@ func TestMySQLSessions(t *testing.T) {
 	}
 }
 
-// The two dialects' files describe one schema.
 func TestSchemaHasOneShape(t *testing.T) {
 	t.Parallel()
+	oneShape(t, mysqlServer)
+}
+
+// oneShape: the two dialects' files describe one schema.
+func oneShape(t *testing.T, server *server) {
 	shapes := make(map[store.Driver][]string)
 	for _, db := range []struct {
 		driver  store.Driver
@@ -228,7 +236,7 @@ func TestSchemaHasOneShape(t *testing.T) {
 			 FROM information_schema.columns WHERE table_schema = DATABASE()`,
 			`SELECT CONCAT(table_name, ' ', index_name, IF(MAX(non_unique) = 0, ' UNIQUE', ''), ' ', GROUP_CONCAT(column_name ORDER BY seq_in_index))
 			 FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name <> 'PRIMARY' GROUP BY table_name, index_name`,
-			direct(t, mysqlServer.database(t).SQL)},
+			direct(t, server.database(t).SQL)},
 	} {
 		shape := append(db.rows(db.columns), db.rows(db.indexes)...)
 		shape = slices.DeleteFunc(shape, func(s string) bool {

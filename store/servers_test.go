@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,13 +30,24 @@ type server struct {
 // lent is a database and its schema as it was migrated.
 type lent struct{ name, shape string }
 
-var mysqlServer = &server{variable: "TEST_MYSQL_DSN", remedy: "make test"}
+var (
+	servers     []*server
+	mysqlServer = newServer("TEST_MYSQL_DSN", "make test")
+)
+
+func newServer(variable, remedy string) *server {
+	s := &server{variable: variable, remedy: remedy}
+	servers = append(servers, s)
+	return s
+}
 
 func TestMain(m *testing.M) {
 	status := m.Run()
-	if err := mysqlServer.dropIdle(); err != nil {
-		fmt.Fprintln(os.Stderr, "drop the tests' databases:", err)
-		status = max(status, 1)
+	for _, s := range servers {
+		if err := s.dropIdle(); err != nil {
+			fmt.Fprintln(os.Stderr, "drop the tests' databases:", err)
+			status = max(status, 1)
+		}
 	}
 	os.Exit(status)
 }
@@ -156,8 +168,12 @@ func (s *server) takeBack(t testing.TB, direct *sql.DB, d lent) {
 	s.idle = append(s.idle, d)
 }
 
-// clear empties the tables. DELETE is ten times faster than TRUNCATE, but leaves the statistics of a table that was large, on which the next
-// test's plans would rest.
+// Tables whose unique values, unlike ids, come again with the next test. A row deleted there stays in the index for a while, and an
+// INSERT of its value would lock the gap around it, which a test of locks must not meet.
+var comeAgain = []string{"audit", "operation", "merge_batch_request", "idempotency", "delivery", "outbox"}
+
+// clear empties the tables. DELETE is several times faster than TRUNCATE, but also leaves the statistics of a table that was large, on which the
+// next test's plans would rest.
 func clear(ctx context.Context, db *sql.DB, migrated string) error {
 	changed, err := shape(ctx, db)
 	if err != nil {
@@ -167,14 +183,17 @@ func clear(ctx context.Context, db *sql.DB, migrated string) error {
 		return fmt.Errorf("its schema was changed: %s instead of %s", changed, migrated)
 	}
 	for _, table := range storetest.Tables() {
-		result, err := db.ExecContext(ctx, `DELETE FROM `+table+` LIMIT 500`)
+		limit := int64(500)
+		if slices.Contains(comeAgain, table) {
+			limit = 1
+		}
+		result, err := db.ExecContext(ctx, fmt.Sprintf(`DELETE FROM %s LIMIT %d`, table, limit))
 		if err != nil {
 			return err
 		}
-		if n, err := result.RowsAffected(); err != nil || n < 500 {
-			if err != nil {
-				return err
-			}
+		if n, err := result.RowsAffected(); err != nil {
+			return err
+		} else if n < limit {
 			continue
 		}
 		if _, err := db.ExecContext(ctx, `TRUNCATE TABLE `+table); err != nil {

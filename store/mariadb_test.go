@@ -1,0 +1,26 @@
+//go:build mariadb
+
+package store_test
+
+import (
+	"testing"
+
+	"github.com/batchbot/batchbot/store/storetest"
+)
+
+var mariaDB = newServer("TEST_MARIADB_DSN", "make test-databases")
+
+func TestMariaDB(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, mariaDB.database)
+}
+
+func TestMariaDBSessions(t *testing.T) {
+	t.Parallel()
+	sessions(t, mariaDB)
+}
+
+func TestMariaDBSchemaHasOneShape(t *testing.T) {
+	t.Parallel()
+	oneShape(t, mariaDB)
+}
