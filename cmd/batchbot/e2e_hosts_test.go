@@ -278,6 +278,7 @@ func (p *play) dump(t *testing.T, b *strings.Builder, name, query string) {
 
 var (
 	webAddress  = regexp.MustCompile(`https?:\x{200b}?//[^\s)"\\]+`) // with the joint that keeps it from becoming a link
+	mrMark      = regexp.MustCompile(`!(\d+)\b`)                     // what people on GitLab write for #
 	markerText  = regexp.MustCompile(`<!-- batchbot:.*-->`)
 	batchBranch = regexp.MustCompile(`batchbot/(\d+)-[0-9a-f]+/`)
 	operationID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
@@ -287,6 +288,7 @@ var (
 // neutral replaces what differs by chance.
 func neutral(text string) string {
 	text = webAddress.ReplaceAllString(text, "link")
+	text = mrMark.ReplaceAllString(text, "#$1")
 	text = markerText.ReplaceAllString(text, "<!-- marker -->")
 	text = batchBranch.ReplaceAllString(text, "batchbot/$1-token/")
 	text = operationID.ReplaceAllString(text, "operation-id")
