@@ -122,6 +122,23 @@ func (s *Store) CheckMigrated(ctx context.Context) error {
 	case version.Int64 > schema.Version+1:
 		return fmt.Errorf("database %s has schema version %d, too new for this program (%d): upgrade batchbot", s.place, version.Int64, schema.Version)
 	}
+	return s.checkEngines(ctx)
+}
+
+// checkEngines refuses tables of an engine without transactions: the files name InnoDB, but a dump may have been loaded elsewhere.
+func (s *Store) checkEngines(ctx context.Context) error {
+	if s.dialect.name != mysqlDialect.name {
+		return nil
+	}
+	var table, engine string
+	found, err := one(ctx, s, `SELECT table_name, engine FROM information_schema.tables
+		WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND engine <> 'InnoDB' ORDER BY table_name LIMIT 1`, nil, &table, &engine)
+	if err != nil {
+		return fmt.Errorf("read the storage engines of database %s: %w", s.place, err)
+	}
+	if found {
+		return fmt.Errorf("database %s keeps table %s in %s, which has no transactions: run `ALTER TABLE %s ENGINE = InnoDB`", s.place, table, engine, table)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"testing"
 )
 
@@ -24,3 +25,15 @@ func Impatient(t testing.TB, s *Store) {
 
 // LockName is how the server knows an advisory lock.
 func LockName(env, what string) string { return lockName(env, what) }
+
+// CheckSession judges the settings that a connection of db has.
+func CheckSession(ctx context.Context, db *sql.DB) error {
+	settings, err := readSettings(ctx, db)
+	if err != nil {
+		return err
+	}
+	return checkSettings(settings)
+}
+
+// CheckSettings judges settings.
+func CheckSettings(settings map[string]string) error { return checkSettings(settings) }

@@ -24,3 +24,9 @@ func TestMariaDBSchemaHasOneShape(t *testing.T) {
 	t.Parallel()
 	oneShape(t, mariaDB)
 }
+
+func TestMariaDBRefuses(t *testing.T) {
+	t.Parallel()
+	laxSession(t, mariaDB)
+	otherEngine(t, mariaDB)
+}

@@ -100,6 +100,43 @@ func checkServer(ctx context.Context, db *sql.DB, place string, patience time.Du
 	if err := checkVersion(version); err != nil {
 		return fmt.Errorf("database %s %w", place, err)
 	}
+	settings, err := readSettings(ctx, db)
+	if err != nil {
+		return fmt.Errorf("read the settings of database %s: %w", place, err)
+	}
+	if err := checkSettings(settings); err != nil {
+		return fmt.Errorf("database %s %w", place, err)
+	}
+	return nil
+}
+
+// readSettings returns the session's variables that checkSettings judges, by name. SHOW, because not every server knows every name.
+func readSettings(ctx context.Context, db *sql.DB) (map[string]string, error) {
+	rows, err := db.QueryContext(ctx, `SHOW VARIABLES WHERE Variable_name IN ('sql_mode', 'read_only', 'log_bin', 'binlog_format')`)
+	if err != nil {
+		return nil, err
+	}
+	settings := make(map[string]string)
+	err = eachRow(rows, func(scan scan) error {
+		var name, value string
+		err := scan(&name, &value)
+		settings[name] = value
+		return err
+	})
+	return settings, err
+}
+
+// checkSettings refuses a server that cannot keep the invariants as it is set up. sql_mode was set with the connection; a proxy may have
+// dropped that.
+func checkSettings(settings map[string]string) error {
+	switch {
+	case settings["read_only"] != "OFF":
+		return errors.New("is read-only, as a replica is: name the primary in the DSN")
+	case !strings.Contains(settings["sql_mode"], "STRICT_"):
+		return errors.New("does not run in strict SQL mode although the connection asks for it: let no proxy change sql_mode")
+	case settings["log_bin"] == "ON" && settings["binlog_format"] == "STATEMENT":
+		return errors.New("has binlog_format STATEMENT, which forbids writing at READ COMMITTED: set it to ROW")
+	}
 	return nil
 }
 
