@@ -12,18 +12,34 @@ import (
 // How long what is received is kept.
 const (
 	keepPayloads = 7 * 24 * time.Hour  // what a delivery said: long enough to find out why it failed
+	keepErrands  = 7 * 24 * time.Hour  // that a side effect was done: for operators who look
 	keepKeys     = 90 * 24 * time.Hour // that a delivery or a command was seen: longer than anything can be redelivered
 )
 
-// PurgeOld deletes payloads, keys and idempotency rows past their time by the database's clock. It works in chunks, each a short
-// transaction of its own, so that it never keeps a delivery or a command waiting, and may be stopped and run by several at any time.
+const purgeLock = "job/purge"
+
+// PurgeOld deletes payloads, keys, idempotency rows and errands that are done past their time by the database's clock. It works in chunks, each a short
+// transaction of its own, so that it never keeps a delivery or a command waiting, and may be stopped and run by several at any time. Of
+// several instances that call it at once one does it and the others return; that saves work, nothing depends on it.
 func (s *Store) PurgeOld(ctx context.Context) error {
+	release, held, err := s.TryLock(ctx, purgeLock)
+	if err != nil || !held {
+		return err
+	}
+	defer release()
 	if err := s.purgePayloads(ctx); err != nil {
 		return err
 	}
-	err := purge(ctx, s, "purge delivery keys",
+	err = purge(ctx, s, "purge delivery keys",
 		`SELECT id FROM delivery WHERE received_at < {ago} ORDER BY received_at, id LIMIT ?`, []any{micros(keepKeys)},
 		`DELETE FROM delivery WHERE received_at < {ago} AND id IN (%s)`, []any{micros(keepKeys)}, new(int64))
+	if err != nil {
+		return err
+	}
+	// An errand that is wanted again is a new row; one that is due or given up stays whatever its age.
+	err = purge(ctx, s, "purge errands that are done",
+		`SELECT id FROM outbox WHERE status = ? AND next_attempt_at < {ago} ORDER BY next_attempt_at, id LIMIT ?`, []any{errandDone, micros(keepErrands)},
+		`DELETE FROM outbox WHERE status = ? AND next_attempt_at < {ago} AND id IN (%s)`, []any{errandDone, micros(keepErrands)}, new(int64))
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func (s *server) database(t testing.TB) storetest.Database {
 		d.name = s.create(t)
 	}
 	cfg := s.in(t, d.name)
-	options := store.Options{Driver: store.MySQL, DSN: cfg.FormatDSN(), MaxConns: 12}
+	options := store.Options{Driver: store.MySQL, DSN: cfg.FormatDSN(), MaxConns: 12, Env: d.name} // advisory locks are server-wide
 	cfg.ParseTime, cfg.InterpolateParams, cfg.ClientFoundRows = true, true, true
 	cfg.Params = map[string]string{"time_zone": "'+00:00'", "innodb_lock_wait_timeout": "5", "lock_wait_timeout": "10"}
 	direct, err := sql.Open("mysql", cfg.FormatDSN())

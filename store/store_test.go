@@ -72,6 +72,11 @@ func database(db storetest.Database, options store.Options) storetest.Database {
 		return s
 	}
 	db.Intercept, db.Transaction = store.Intercept, store.Transaction
-	db.Impatient, db.LockName = store.Impatient, store.LockName
+	db.Impatient, db.LockName = store.Impatient, func(env, what string) string {
+		if env == "default" && options.Env != "" {
+			env = options.Env
+		}
+		return store.LockName(env, what)
+	}
 	return db
 }

@@ -16,6 +16,8 @@ var purgeTests = tests{
 	"due again, its payload counts as new":              purgeRearmed,
 	"commands are remembered up to their time":          purgeCommands,
 	"it works in small transactions":                    purgeBounded,
+	"errands that are done go after a week":             purgeErrands,
+	"of several instances one does it":                  purgeOnce,
 	"many may purge at once":                            purgeTogether,
 }
 
@@ -128,5 +130,53 @@ func purgeTogether(t *testing.T, db Database) {
 	})
 	if n := w.value(`SELECT COUNT(*) FROM delivery WHERE payload IS NULL`); n != 700 {
 		t.Errorf("%d purged", n)
+	}
+}
+
+// oldErrands stores side effects that nobody has touched for a while, in one state.
+func (w *world) oldErrands(n int, age time.Duration, prefix string, status int) {
+	w.Helper()
+	w.fill(n, `outbox (kind, target, repository_id, number, payload, status, wanted, done, attempts, next_attempt_at, error, created_at, updated_at)`, func(i int) string {
+		return fmt.Sprintf(`(1, '%s%d', %d, 1, '{}', %d, 1, 1, 0, %[5]s, '', %[5]s, %[5]s)`, prefix, i, w.repo.ID, status, ago(w.Database, age))
+	})
+}
+
+func purgeErrands(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	const due, done, givenUp = 1, 2, 3
+	w.oldErrands(1, 6*day, "fresh", done)
+	w.oldErrands(1203, 8*day, "old", done)
+	w.oldErrands(1, 8*day, "due", due)
+	w.oldErrands(1, 8*day, "hopeless", givenUp)
+	largest, commits := 0, 0
+	db.Intercept(w.store, func(statement string, args []any) error {
+		largest = max(largest, len(args))
+		if statement == "COMMIT" {
+			commits++
+		}
+		return nil
+	})
+	w.must(w.store.PurgeOld(t.Context()))
+	db.Intercept(w.store, nil)
+	if left := strings.Join(w.rows(`SELECT target FROM outbox ORDER BY target`), " "); left != "due0 fresh0 hopeless0" {
+		t.Errorf("left are %s", left)
+	}
+	if commits != 3 || largest > 510 {
+		t.Errorf("%d transactions, up to %d rows each", commits, largest)
+	}
+}
+
+func purgeOnce(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.old(1, 100*day, "old")
+	release := tryLock(t, db.Open(t), "job/purge", true)
+	w.must(w.store.PurgeOld(t.Context()))
+	if n := w.value(`SELECT COUNT(*) FROM delivery`); n != 1 {
+		t.Error("it worked beside another instance")
+	}
+	release()
+	w.must(w.store.PurgeOld(t.Context()))
+	if n := w.value(`SELECT COUNT(*) FROM delivery`); n != 0 {
+		t.Error("it did not work although no other instance did")
 	}
 }

@@ -24,7 +24,7 @@ type Database struct {
 	Transaction func(ctx context.Context, s *store.Store, run func(exec func(statement string, args ...any) (int64, error)) error,
 		landed func(context.Context) (bool, error)) error
 	Impatient func(t testing.TB, s *store.Store) // SQLite: no waiting for another writer
-	LockName  func(env, what string) string      // MySQL: how the server knows an advisory lock
+	LockName  func(env, what string) string      // MySQL: how the server knows an advisory lock; env "default" is the database's own
 }
 
 // severalWriters reports whether transactions of several connections run at the same time. In SQLite a writer has the database to itself.
