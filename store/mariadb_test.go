@@ -30,3 +30,8 @@ func TestMariaDBRefuses(t *testing.T) {
 	laxSession(t, mariaDB)
 	otherEngine(t, mariaDB)
 }
+
+func TestMariaDBConnectionCutAtCommit(t *testing.T) {
+	t.Parallel()
+	cutAtCommit(t, mariaDB)
+}
