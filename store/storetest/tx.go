@@ -114,7 +114,11 @@ func txDeadlock(t *testing.T, db Database) {
 		}
 		done <- result
 	}()
-	<-there
+	select {
+	case <-there:
+	case result := <-done:
+		t.Fatalf("the claim ended before it met the other: %s", result.Outcome)
+	}
 	if _, err := heavy.ExecContext(t.Context(), `UPDATE operation SET detail = 'heavy'`); err != nil {
 		t.Errorf("the heavy transaction was the victim: %v", err)
 	}
