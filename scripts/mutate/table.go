@@ -167,6 +167,8 @@ var mutations = []mutation{
 	{"session: clientFoundRows", []edit{{inMySQL, "cfg.ClientFoundRows = true", "cfg.ClientFoundRows = false"}}, "guards/a write that changes nothing has met its row", "mysql"},
 	{"session: UTC", []edit{{inMySQL, `"'+00:00'"`, `"'+02:00'"`}}, "TestMySQLSessions", "mysql"},
 	{"session: strict SQL mode", []edit{{inMySQL, `"'TRADITIONAL'"`, `"''"`}}, "guards/what does not fit is refused, not cut", "mysql"},
+	{"server: a replica is refused", []edit{{inMySQL, `case settings["read_only"] != "OFF":`, `case settings["read_only"] == "?":`}}, "TestRefusesServersThatCannotKeepTheInvariants", "mysql"},
+	{"server: tables without transactions are refused", []edit{{inDB, "engine <> 'InnoDB' ORDER BY", "engine = '?' ORDER BY"}}, "TestRefusesTablesWithoutTransactions", "mysql"},
 	{"schema: a later unknown one is refused", []edit{{inDB, "version.Int64 > schema.Version+1:", "version.Int64 > schema.Version+1000:"}}, "schema/a schema one step newer fits, a later does not", "sqlite"},
 
 	// Leases and locks.
@@ -182,6 +184,9 @@ var mutations = []mutation{
 	{"advisory lock: a lost one is not released", []edit{{inLock, "if l.held[name] != holder || holder != l.lease {", "if false {"}}, "guards/a lost lock is not released on its successor", "mysql"},
 	{"retention: by the database's clock", []edit{{inPurge, "`DELETE FROM delivery WHERE received_at < {ago} AND id IN (%s)`, []any{micros(keepKeys)}", "`DELETE FROM delivery WHERE received_at < {ago} AND id IN (%s)`, []any{micros(0)}"}, {inPurge, "`SELECT id FROM delivery WHERE received_at < {ago} ORDER BY received_at, id LIMIT ?`, []any{micros(keepKeys)}", "`SELECT id FROM delivery WHERE received_at < {ago} ORDER BY received_at, id LIMIT ?`, []any{micros(0)}"}},
 		"purge/payloads go after a week, keys after three months", "sqlite"},
+
+	{"retention: only what is done", []edit{{inPurge, "`SELECT id FROM outbox WHERE status = ? AND", "`SELECT id FROM outbox WHERE status > 0 * ? AND"}, {inPurge, "`DELETE FROM outbox WHERE status = ? AND", "`DELETE FROM outbox WHERE status > 0 * ? AND"}},
+		"purge/errands that are done go after a week", "sqlite"},
 
 	// Indexes.
 	{"index: the waiting order", []edit{{schemaSQLite, "CREATE INDEX idx_request_order ON merge_batch_request (queue_id, batch_id, lane, created_at, id)", "CREATE INDEX idx_request_order ON merge_batch_request (lane)"}},
