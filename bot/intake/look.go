@@ -111,7 +111,7 @@ func (l *Looker) look(ctx context.Context, repo bot.Repository) {
 	log := l.config.Logger.With("host", repo.Host, "repo", repo.Path)
 	look, err := l.RunOnce(ctx, repo)
 	if look.Repairs() > 0 {
-		log.Warn("a look found what a webhook should have told", "commands", look.Commands, "moves", look.Moves)
+		log.Info("a look found what no webhook has told yet", "commands", look.Commands, "moves", look.Moves)
 	}
 	if isLimited(err) {
 		log.Info("a look was put off", "error", err)
