@@ -17,6 +17,13 @@ func (s *Store) Answer(ctx context.Context, a bot.Answer) (fresh bool, err error
 		return false, err
 	}
 	err = s.write(ctx, job{name: "answer command " + a.Command.RequestID, run: func(tx *tx) error {
+		var err error
+		if fresh, err = tx.recordCommand(ctx, a.Command.RequestID, ""); err != nil {
+			return err
+		}
+		if !fresh {
+			return errRollback
+		}
 		if a.TakesTurn {
 			// A merge request that has no row yet has no command before this one, and none to come that is older and matters.
 			var id int64
@@ -29,13 +36,6 @@ func (s *Store) Answer(ctx context.Context, a bot.Answer) (fresh bool, err error
 					return err
 				}
 			}
-		}
-		var err error
-		if fresh, err = tx.recordCommand(ctx, a.Command.RequestID, ""); err != nil {
-			return err
-		}
-		if !fresh {
-			return errRollback
 		}
 		var errands []errand
 		if a.Reply != "" {

@@ -198,7 +198,7 @@ CREATE TABLE delivery (
   host            VARCHAR(64)   NOT NULL,
   delivery_key    VARCHAR(255)  NOT NULL,
   event           VARCHAR(64)   NOT NULL,
-  payload         MEDIUMBLOB    NULL COMMENT 'NULL = purged',
+  payload         LONGBLOB      NULL COMMENT 'NULL = purged',
   status          TINYINT       NOT NULL COMMENT '1=DUE 2=DONE 3=IGNORED 4=FAILED',
   attempts        INT           NOT NULL,
   next_attempt_at DATETIME(6)   NOT NULL,

@@ -16,6 +16,7 @@ import (
 )
 
 var deliveryTests = tests{
+	"the largest webhook a host sends is stored whole":    largestDelivery,
 	"a delivery is stored as it came":                     storedAsItCame,
 	"redelivered, it changes nothing":                     redelivered,
 	"one that failed is due again when it is redelivered": rearmed,
@@ -312,4 +313,17 @@ func (w *world) takeOne(t *testing.T, key string) bot.Delivery {
 		t.Fatalf("took %s, want %s", keysOf(taken), key)
 	}
 	return taken[0]
+}
+
+// GitHub sends up to 25 MiB. Quotes are the worst of it: on the way to MySQL each takes two bytes.
+func largestDelivery(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	payload := bytes.Repeat([]byte(`"'`), 25<<20/2)
+	fresh, err := w.store.InsertDelivery(t.Context(), "forge", "large", "push", payload)
+	if err != nil || !fresh {
+		t.Fatalf("stored: %t, %v", fresh, err)
+	}
+	if got := w.take(1, time.Minute); len(got) != 1 || !bytes.Equal(got[0].Payload, payload) {
+		t.Errorf("%d deliveries were taken, and what was stored is not what was sent", len(got))
+	}
 }
