@@ -108,6 +108,9 @@ func (s *Store) attempt(ctx context.Context, j job) (failure, error) {
 		err = s.seam("after COMMIT", nil)
 	}
 	if err != nil {
+		if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
+			err = ctx.Err() // database/sql saw the context end before us and rolled back
+		}
 		return classifyCommit(ctx, err), fmt.Errorf("commit: %w", err)
 	}
 	return 0, nil
