@@ -148,7 +148,7 @@ const (
 	MergeDone      MergeOutcome = iota + 1 // merged; SHA is the commit on the target
 	MergeHeadMoved                         // the head is not the one given
 	MergeRefused                           // the host said no; Message says why
-	MergeNeeds                             // rules want a review or check the bot cannot give; Message says which
+	MergeNeeds                             // rules want a review or check the bot cannot give; Message says which, and where to set it
 	MergeNotReady                          // the host is still computing: ask again shortly
 	MergeClosed                            // the MR is closed and not merged
 )

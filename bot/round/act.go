@@ -292,7 +292,7 @@ func (d *Driver) land(ctx context.Context, t tick) (Result, error) {
 	case bot.MergeNeeds:
 		return d.change(ctx, t, "the batch MR needs an approval", bot.BatchChange{
 			Phase: bot.PhaseOpened, Code: bot.CodeNeedsApproval, Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion, ExtendBy: personLimit,
-			Message: "the host wants a review or check on the batch MR that the bot cannot give: " + answer.Message + "; approve it, or exempt the bot from that rule",
+			Message: "the host wants something on the batch MR that the bot cannot give: " + answer.Message,
 		}, false)
 	}
 	return d.refused(ctx, t, answer.Message)

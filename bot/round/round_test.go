@@ -237,6 +237,11 @@ func TestAReviewOnlyPeopleCanGiveIsWaitedFor(t *testing.T) {
 	if b.Code != bot.CodeNeedsApproval || b.Status != bot.BatchRunning || b.Refusals != 0 {
 		t.Fatalf("the batch does not wait for an approval: %+v", b)
 	}
+	for _, words := range []string{"approving review", "bypass list of its ruleset (Settings → Rules)"} {
+		if !strings.Contains(b.Message, words) {
+			t.Errorf("it does not say what is missing and where to set it: %q", b.Message)
+		}
+	}
 	w.wantOnHost("open", number)
 	w.wantLandings(0)
 }

@@ -167,6 +167,12 @@ func judgeMerge(pr *github.PullRequest, head string, status int, words string) b
 	case has("review", "status check", "required", "rule violation", "conversation", "deployment", "signature", "protected branch"),
 		pr.GetMergeableState() == "blocked":
 		answer.Outcome = bot.MergeNeeds
+		switch {
+		case has("status check", "deployment"):
+			answer.Message = words + "; let that check run on this pull request or on the branches batchbot/**, or drop it from the rule for the target (Settings → Rules, or Settings → Branches)"
+		default:
+			answer.Message = words + "; approve this pull request, or let the App past that rule: in the bypass list of its ruleset (Settings → Rules), or under \"Allow specified actors to bypass required pull requests\" (Settings → Branches)"
+		}
 	case pr.Mergeable == nil || pr.GetMergeableState() == "unknown":
 		answer.Outcome = bot.MergeNotReady
 	}

@@ -167,11 +167,11 @@ var notYet = map[string]bool{
 
 // needs are the statuses that somebody or something else than the bot can change.
 var needs = map[string]string{
-	"not_approved":                   "it needs approvals",
+	"not_approved":                   "it needs approvals: approve it, or exempt the branches batchbot/* from the approval rule (Settings → Merge requests)",
 	"requested_changes":              "a reviewer requested changes",
-	"discussions_not_resolved":       "its threads must be resolved",
-	"ci_must_pass":                   "its pipeline must succeed, and there must be one",
-	"status_checks_must_pass":        "its external status checks must pass",
+	"discussions_not_resolved":       "its threads must be resolved, or \"All threads must be resolved\" switched off (Settings → Merge requests)",
+	"ci_must_pass":                   "its pipeline must succeed, and there must be one: let CI run for merge requests or for the branches batchbot/*, or switch off \"Pipelines must succeed\" (Settings → Merge requests)",
+	"status_checks_must_pass":        "its external status checks must pass (Settings → Merge requests)",
 	"external_status_checks":         "its external status checks must pass",
 	"merge_request_blocked":          "another merge request blocks it",
 	"merge_time":                     "it may not be merged before a certain time",
