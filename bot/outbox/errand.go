@@ -140,6 +140,10 @@ func (s *Sender) deleteBranch(ctx context.Context, host bot.Host, e bot.Errand) 
 		return fmt.Errorf("getting git access: %w", err)
 	}
 	branch := view.Batch.Branch(view.Queue.Target)
+	// A push that was refused may have left the branch at the batch's base, which holds nobody's work.
+	if base := view.Batch.BaseSHA; base != "" {
+		heads = append(heads, base)
+	}
 	outcome, err := s.config.Git.DeleteBranch(ctx, remote, branch, heads)
 	switch {
 	case err != nil:

@@ -415,3 +415,15 @@ func TestAnOutboxThatIsDownIsAnError(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A refused push may leave the branch at the commit it was built on: it goes as well.
+func TestABranchLeftAtItsBaseIsDeleted(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.rows.batch.Batch.BaseSHA = newer
+	d.wants(bot.ErrandDeleteBranch, "7")
+	d.sends()
+	if want := []string{"batchbot/7-0a1b2c3d/main at [" + strings.Repeat("1", 40) + " " + newer + "]"}; !slices.Equal(d.git.deleted, want) {
+		t.Errorf("deleted %v, want %v", d.git.deleted, want)
+	}
+}

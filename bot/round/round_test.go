@@ -279,3 +279,29 @@ func TestABatchThatLosesItsLastMemberToTheTargetFails(t *testing.T) {
 	}
 	w.wantOnHost("closed", b.MRNumber)
 }
+
+// The culprit leaves between the red verdict and the settlement: who stays was not tested alone, so it is no culprit.
+func TestWhoStaysAfterARedVerdictIsTestedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	culprit := w.waiting(map[string]string{"a": "a\n", "ci.fail": "yes\n"})
+	innocent := w.waiting(file("b", "b\n"))
+	var b bot.Batch
+	var members []bot.Operation
+	for b.Code != bot.CodeCIRed {
+		w.tick()
+		b, members = w.active()
+	}
+	guard := b.Guard()
+	result, err := w.store.Move(t.Context(), bot.Move{
+		OperationID: members[0].ID, From: members[0].Status, Version: members[0].Version, To: bot.OperationCancelled,
+		Reason: bot.ReasonCancelled, By: "ada", Batch: &guard,
+	})
+	if err != nil || result != bot.MoveDone || members[0].Number != culprit {
+		t.Fatalf("cancelling !%d: %d, %v", members[0].Number, result, err)
+	}
+	w.run()
+	w.wantStatus(innocent, bot.OperationMerged, bot.ReasonLanded)
+	w.wantOnHost("merged", innocent)
+	w.wantOnHost("open", culprit)
+}

@@ -97,7 +97,11 @@ func (d *Driver) settleFailed(ctx context.Context, t tick) (Result, error) {
 	red := plan.Red{Cohort: t.batch.Cohort}
 	reason := bot.ReasonBatchFailed
 	if s.Code == bot.CodeCIRed || s.Code == bot.CodeCITimeout {
-		red = plan.AfterRed(t.batch, len(t.members))
+		tested := len(t.members)
+		if t.batch.Phase == bot.PhaseClaimed {
+			tested++ // somebody left after the verdict, which sends a batch back to CLAIMED: who stays was not alone in it
+		}
+		red = plan.AfterRed(t.batch, tested)
 		reason = bot.ReasonSuspect
 		s.FreeCohort = red.FreeCohort
 	}
