@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,21 +52,23 @@ func TestALoopLooksAtOnceAfterANudgeAndWhenThePollHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		bell := NewBell()
-		looks, more := 0, 2
+		// Nothing orders a read here before a look that only the clock starts.
+		var looks atomic.Int32
+		more := 2
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			bell.Run(ctx, time.Minute, func() bool {
-				looks++
+				looks.Add(1)
 				more--
 				return more > 0
 			})
 		}()
-		expect := func(when string, want int) {
+		expect := func(when string, want int32) {
 			t.Helper()
 			synctest.Wait()
-			if looks != want {
-				t.Errorf("%s: %d looks, want %d", when, looks, want)
+			if n := looks.Load(); n != want {
+				t.Errorf("%s: %d looks, want %d", when, n, want)
 			}
 		}
 		expect("at once, and again while there is more", 2)
