@@ -76,7 +76,7 @@ func (s *Store) applied(ctx context.Context, outcome bot.ApplyOutcome, operation
 // apply tries once. current is the operation the answer is about; ApplyRetryLater: somebody was faster, look again.
 func (s *Store) apply(ctx context.Context, a bot.Application, mr bot.MergeRequest) (outcome bot.ApplyOutcome, current string, err error) {
 	name := fmt.Sprintf("apply merge request %d of %s", a.MR.Number, a.Repository.Path)
-	err = s.write(ctx, job{name: name, run: func(tx *tx) error {
+	err = s.write(ctx, job{name: name, point: applyPoint(a), run: func(tx *tx) error {
 		refuse := func(as bot.ApplyOutcome) error {
 			outcome = as
 			return errRollback

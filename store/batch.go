@@ -248,7 +248,7 @@ func (s *Store) ChangeBatch(ctx context.Context, guard bot.BatchGuard, change bo
 	if change.ExtendBy > 0 {
 		set, args = set+`, deadline_at = {later}`, append(args, micros(change.ExtendBy))
 	}
-	err = s.write(ctx, job{name: name, run: func(tx *tx) error {
+	err = s.write(ctx, job{name: name, point: changePoint(change), run: func(tx *tx) error {
 		before, _, err := readBatch(ctx, tx, `b.id = ?`, guard.BatchID)
 		if err != nil {
 			return err

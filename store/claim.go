@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/fault"
 )
 
 // preemptedTries is how often a claim is tried when a waiting row changes between its read and its write.
@@ -38,7 +39,8 @@ func (s *Store) Claim(ctx context.Context, spec bot.ClaimSpec) (bot.ClaimResult,
 
 func (s *Store) claimOnce(ctx context.Context, spec bot.ClaimSpec) (result bot.ClaimResult, err error) {
 	err = s.write(ctx, job{
-		name: fmt.Sprintf("claim on queue %d", spec.QueueID),
+		name:  fmt.Sprintf("claim on queue %d", spec.QueueID),
+		point: fault.Claim,
 		run: func(tx *tx) error {
 			var err error
 			if result, err = tx.claim(ctx, spec); err == nil && result.Outcome != bot.ClaimDone {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/fault"
 )
 
 // InsertDelivery stores a delivery before it is answered. A key seen before stores nothing, and if that delivery FAILED it is due
@@ -17,7 +18,7 @@ func (s *Store) InsertDelivery(ctx context.Context, host, key, event string, pay
 	if key == "" || key != clip(key, 255) || event != clip(event, 64) {
 		return false, fmt.Errorf("%s: a delivery needs a key of 1 to 255 characters and an event of at most 64", name)
 	}
-	err = s.write(ctx, job{name: name, run: func(tx *tx) error {
+	err = s.write(ctx, job{name: name, point: fault.Delivery, run: func(tx *tx) error {
 		_, inserted, err := tx.insert(ctx, &keyDelivery, `INSERT INTO delivery
 			(host, delivery_key, event, payload, status, attempts, next_attempt_at, error, received_at, updated_at)
 			VALUES (?, ?, ?, ?, ?, 0, {now}, '', {now}, {now})`, host, key, event, payload, bot.DeliveryDue)

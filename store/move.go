@@ -24,7 +24,7 @@ func (s *Store) Move(ctx context.Context, m bot.Move) (bot.MoveResult, error) {
 		}
 	}
 	var result bot.MoveResult
-	err := s.write(ctx, job{name: name, run: func(tx *tx) error {
+	err := s.write(ctx, job{name: name, point: movePoint(m), run: func(tx *tx) error {
 		var err error
 		if result, err = tx.move(ctx, m); err == nil && result != bot.MoveDone {
 			return errRollback

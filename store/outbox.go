@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/fault"
 )
 
 // The states of an errand, named in the comment of outbox.status.
@@ -46,7 +47,7 @@ func (s *Store) ClaimErrands(ctx context.Context, limit int, lease time.Duration
 
 // FinishErrand records that the errand was done as of its Wanted. If it was wanted again meanwhile it is due again at once.
 func (s *Store) FinishErrand(ctx context.Context, errand bot.Errand) error {
-	return s.write(ctx, job{name: fmt.Sprintf("finish errand %d", errand.ID), run: func(tx *tx) error {
+	return s.write(ctx, job{name: fmt.Sprintf("finish errand %d", errand.ID), point: fault.Finish, run: func(tx *tx) error {
 		n, err := tx.exec(ctx, `UPDATE outbox SET status = ?, done = ?, attempts = 0, error = '', updated_at = {now} WHERE id = ? AND wanted = ?`,
 			errandDone, errand.Wanted, errand.ID, errand.Wanted)
 		if err != nil || n == 1 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/fault"
 )
 
 // closeMemberAfter is how long the host has to mark a landed member merged by itself before the bot looks after it.
@@ -17,7 +18,8 @@ const closeMemberAfter = 30 * time.Second
 func (s *Store) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bot.BuildRecord) (batch bot.Batch, ok bool, err error) {
 	result := record.Result
 	err = s.write(ctx, job{
-		name: fmt.Sprintf("record a build of batch %d", guard.BatchID),
+		name:  fmt.Sprintf("record a build of batch %d", guard.BatchID),
+		point: fault.Build,
 		run: func(tx *tx) error {
 			var err error
 			ok, err = tx.guardBatch(ctx, guard, `phase = ?, phase_at = {now}, build = build + 1, base_sha = ?, head_sha = ?, deadline_at = {later},
@@ -96,7 +98,8 @@ func (s *Store) Settle(ctx context.Context, settlement bot.Settlement) (ok bool,
 		return false, fmt.Errorf("%s from %s to %s: a batch goes from RUNNING or BLOCKED to SUCCEEDED or FAILED", name, guard.Status, settlement.Status)
 	}
 	err = s.write(ctx, job{
-		name: name,
+		name:  name,
+		point: settlePoint(settlement),
 		run: func(tx *tx) error {
 			var err error
 			if ok, err = tx.settle(ctx, settlement); err == nil && !ok {

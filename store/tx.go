@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/batchbot/batchbot/bot/fault"
 )
 
 // source is what a read can run on: the store itself, or a transaction.
@@ -42,6 +44,8 @@ type job struct {
 	// landed looks, outside any transaction, whether run took effect after all, when the connection was lost at COMMIT. Nil: nobody can
 	// tell, the caller gets ErrAmbiguous.
 	landed func(ctx context.Context) (bool, error)
+	// point is the write point this is; most transactions are none.
+	point fault.Write
 }
 
 const (
@@ -102,9 +106,11 @@ func (s *Store) attempt(ctx context.Context, j job) (failure, error) {
 		}
 		return classify(err), err
 	}
+	fault.Before(j.point)
 	if err = s.seam("COMMIT", nil); err != nil {
 		_ = sqlTx.Rollback()
 	} else if err = sqlTx.Commit(); err == nil {
+		fault.After(j.point)
 		err = s.seam("after COMMIT", nil)
 	}
 	if err != nil {

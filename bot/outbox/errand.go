@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/fault"
 	"github.com/batchbot/batchbot/bot/message"
 )
 
@@ -144,7 +145,9 @@ func (s *Sender) deleteBranch(ctx context.Context, host bot.Host, e bot.Errand) 
 	if base := view.Batch.BaseSHA; base != "" {
 		heads = append(heads, base)
 	}
+	fault.Before(fault.Cleanup)
 	outcome, err := s.config.Git.DeleteBranch(ctx, remote, branch, heads)
+	fault.After(fault.Cleanup)
 	switch {
 	case err != nil:
 		return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/fault"
 	"github.com/batchbot/batchbot/bot/lease"
 )
 
@@ -80,7 +81,9 @@ func (s *Sender) RunOnce(ctx context.Context) (Sent, error) {
 		}
 		group.Go(func() {
 			defer func() { <-slots }()
+			fault.Before(fault.Errand)
 			verdict := s.judge(work, e, s.do(work, e))
+			fault.After(fault.Errand)
 			stored := s.finish(ctx, e, verdict)
 			mu.Lock()
 			defer mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/fault"
 	"github.com/batchbot/batchbot/bot/message"
 )
 
@@ -209,7 +210,9 @@ func (d *Driver) push(ctx context.Context, t tick, built bot.Build, did string) 
 		return Result{}, fmt.Errorf("reading the heads of batch %d: %w", t.batch.ID, err)
 	}
 	branch := t.batch.Branch(t.queue.Target)
+	fault.Before(fault.Push)
 	outcome, err := built.Push(ctx, branch, heads)
+	fault.After(fault.Push)
 	if err == nil && outcome.Result == bot.PushForeign && outcome.Found != "" {
 		// A branch that stands at a commit of the target holds nobody's work: a crash may have left it there while a refusal was looked into.
 		found, lookErr := d.inspect(ctx, t, bot.InspectSpec{Target: t.queue.Target, Heads: []string{outcome.Found}})
@@ -257,7 +260,9 @@ func (d *Driver) open(ctx context.Context, t tick) (Result, error) {
 		}
 	}
 	if mr.Number == 0 {
+		fault.Before(fault.Open)
 		mr, err = t.host.OpenMR(ctx, t.repo, bot.NewMR{Title: text.Title, Body: text.Body, Source: branch, Target: t.queue.Target})
+		fault.After(fault.Open)
 		if err != nil {
 			return Result{}, fmt.Errorf("opening the MR of %s: %w", branch, err)
 		}
@@ -278,7 +283,9 @@ func (d *Driver) land(ctx context.Context, t tick) (Result, error) {
 		return d.landByPush(ctx, t)
 	}
 	title, body := message.MergeCommit(t.batch, t.members, message.LinksOf(t.repo, t.host))
+	fault.Before(fault.Land)
 	answer, err := t.host.MergeMR(ctx, t.repo, t.batch.MRNumber, t.batch.HeadSHA, title, body)
+	fault.After(fault.Land)
 	if err != nil {
 		return Result{}, fmt.Errorf("merging the MR !%d of batch %d: %w", t.batch.MRNumber, t.batch.ID, err)
 	}
@@ -303,7 +310,9 @@ func (d *Driver) landByPush(ctx context.Context, t tick) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("getting git access to %s: %w", t.repo.Path, err)
 	}
+	fault.Before(fault.Land)
 	outcome, err := d.Git.FastForward(ctx, remote, t.queue.Target, t.batch.BaseSHA, t.batch.HeadSHA)
+	fault.After(fault.Land)
 	if err != nil {
 		return Result{}, fmt.Errorf("pushing batch %d onto %s: %w", t.batch.ID, t.queue.Target, err)
 	}

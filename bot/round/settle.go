@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/fault"
 	"github.com/batchbot/batchbot/bot/plan"
 )
 
@@ -140,7 +141,10 @@ func (d *Driver) closeMR(ctx context.Context, t tick, number int) (bot.MRSnapsho
 	if mr.State != bot.MROpen {
 		return mr, nil
 	}
-	if err := t.host.CloseMR(ctx, t.repo, number); err != nil {
+	fault.Before(fault.Close)
+	err = t.host.CloseMR(ctx, t.repo, number)
+	fault.After(fault.Close)
+	if err != nil {
 		return mr, fmt.Errorf("closing the MR !%d of batch %d: %w", number, t.batch.ID, err)
 	}
 	mr, err = t.host.ReadMR(ctx, t.repo, number)
