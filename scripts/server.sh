@@ -31,6 +31,13 @@ same() { [ -n "$2" ] && [ "$(born "$1")" = "$2" ]; } # PID BORN
 run=$cache/run-$$-$(born $$)
 run_end() { # FOLDER
   local pid when
+  if [ -s "$1/keeper" ]; then
+    read -r pid when <"$1/keeper"
+    if same "$pid" "$when"; then
+      kill -KILL "$pid" 2>/dev/null || true
+      while same "$pid" "$when"; do sleep 0.05; done
+    fi
+  fi
   if [ -s "$1/command" ]; then
     read -r pid when <"$1/command"
     if same "$pid" "$when"; then kill -KILL -- "-$pid" 2>/dev/null || true; fi
@@ -60,7 +67,7 @@ sweep() { # ends what runs left behind that were killed
 
 # start_server COMMAND...: a private server in $run; sets dsn.
 start_server() {
-  local version template port try server detach=() log=$run/error.log
+  local version template port try server detach=() restarted log=$run/error.log
   version=$("$@" --version)
   template=$cache/template-$(sed 's/.*[Vv]er //; s/[^0-9A-Za-z.]/_/g' <<<"$version" | cut -c 1-60)
   set -- "$@" --user="$(id -un)"
@@ -79,17 +86,19 @@ start_server() {
     port=$((20000 + (RANDOM * 32768 + RANDOM) % 10000)) # below the ports of outgoing connections
     : >"$log"
     # The odd time zone is deliberate: nothing may depend on the server's own.
-    ${detach[@]+"${detach[@]}"} "$@" --datadir="$run/data" --bind-address=127.0.0.1 --port="$port" --socket=s.sock \
-      --log-error="$log" --pid-file=server.pid --max-connections=500 \
-      --default-time-zone=+05:45 --innodb-print-all-deadlocks=ON --secure-file-priv= \
-      --skip-log-bin --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=OFF --innodb-flush-method=nosync \
-      --innodb-buffer-pool-size=256M ${options[@]+"${options[@]}"} </dev/null >>"$run/output" 2>&1 &
+    restarted=(${detach[@]+"${detach[@]}"} "$@" --datadir="$run/data" --bind-address=127.0.0.1 --port="$port" --socket=s.sock
+      --log-error="$log" --pid-file=server.pid --max-connections=500
+      --default-time-zone=+05:45 --innodb-print-all-deadlocks=ON --secure-file-priv=
+      --skip-log-bin --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=OFF --innodb-flush-method=nosync
+      --innodb-buffer-pool-size=256M ${options[@]+"${options[@]}"})
+    "${restarted[@]}" </dev/null >>"$run/output" 2>&1 &
     server=$!
     echo "$server $(born $server)" >"$run/server"
     disown "$server"
     for ((i = 0; i < 600; i++)); do
       if grep -q "socket: .*port: $port" "$log"; then
         dsn="test:test@tcp(127.0.0.1:$port)/"
+        [ -z "${SERVER_SURVIVES:-}" ] || keep_server "${restarted[@]}"
         return 0
       fi
       kill -0 "$server" 2>/dev/null || break
@@ -98,6 +107,24 @@ start_server() {
     grep -qi 'address already in use\|another mysqld server running on port' "$log" || break
   done
   return 1
+}
+
+# keep_server COMMAND...: starts the server again, on the same data and port, whenever it was killed, as long as this script lives.
+keep_server() {
+  local mine pid
+  mine=$(born $$)
+  (
+    while same $$ "$mine" && [ -s "$run/server" ]; do
+      read -r pid _ <"$run/server"
+      if ! kill -0 "$pid" 2>/dev/null; then
+        "$@" </dev/null >>"$run/output" 2>&1 &
+        echo "$! $(born $!)" >"$run/server"
+      fi
+      sleep 0.2
+    done
+  ) </dev/null >/dev/null 2>&1 &
+  echo "$! $(born $!)" >"$run/keeper"
+  disown $!
 }
 
 server_log() {

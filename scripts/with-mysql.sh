@@ -13,10 +13,14 @@
 # The server is private to this run: fresh data, a free port of 127.0.0.1, and
 # it ends with the run, whatever ends the run. Nothing it holds is meant to
 # survive, so it is set up for speed and stopped with SIGKILL.
+#
+# With SERVER_SURVIVES=1 what is committed survives SIGKILL of the server, and
+# one that was killed is started again on the same data and port: for tests
+# that kill it. Ways 1 and 4 do not offer that and are passed over.
 set -euo pipefail
 
-[ $# -gt 0 ] || { sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2; }
-if [ -n "${TEST_MYSQL_DSN:-}" ]; then exec "$@"; fi
+[ $# -gt 0 ] || { sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2; }
+if [ -n "${TEST_MYSQL_DSN:-}" ] && [ -z "${SERVER_SURVIVES:-}" ]; then exec "$@"; fi
 
 engine=mysql variable=TEST_MYSQL_DSN
 needed="a real MySQL 8.0 or newer"
@@ -28,6 +32,10 @@ remedies=(
 )
 ways=(own_server debian_server docker_server)
 options=(--mysqlx=OFF)
+if [ -n "${SERVER_SURVIVES:-}" ]; then
+  ways=(own_server debian_server)
+  options+=(--innodb-flush-log-at-trx-commit=1 --innodb-doublewrite=ON)
+fi
 
 # is_mysql VERSION-LINE: 8.0 or newer, and not MariaDB.
 is_mysql() {
