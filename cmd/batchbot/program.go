@@ -81,14 +81,14 @@ func build(ctx context.Context, settings config.Settings, log *slog.Logger) (p *
 	}
 	p.url = baseURL(p.listener.Addr())
 
-	p.sender = outbox.New(outbox.Config{Store: p.store, Hosts: hosts, Git: git, Logger: log})
+	p.sender = outbox.New(outbox.Config{Pace: pace(), Store: p.store, Hosts: hosts, Git: git, Logger: log})
 	p.driver = round.New(round.Config{
 		Store: p.store, Locks: p.store, Hosts: hosts, Git: git, Logger: log, Poll: settings.Rounds.Poll, NudgeOutbox: p.sender.Nudge,
 	})
 	applier := intake.NewApplier(intake.ApplierConfig{
 		Records: p.store, Hosts: hosts, Git: git, ParseSettings: config.ParseRepositoryFile, Nudge: p.driver.Nudge, NudgeOutbox: p.sender.Nudge, Logger: log,
 	})
-	p.worker = intake.NewWorker(intake.WorkerConfig{Inbox: p.store, Webhooks: webhooks, Apply: applier.Apply, Logger: log})
+	p.worker = intake.NewWorker(intake.WorkerConfig{Pace: pace(), Inbox: p.store, Webhooks: webhooks, Apply: applier.Apply, Logger: log})
 	p.looker = intake.NewLooker(intake.LookerConfig{Applier: applier, Base: settings.Look.Interval, Most: settings.Look.MaxInterval, Logger: log})
 	handler := intake.NewHandler(intake.HandlerConfig{Hosts: sources, Inbox: p.store, Nudge: p.worker.Nudge, Logger: log})
 	p.server = newServer(routes(handler, p.store, newMetrics(p.store, sources, log), log), log)
