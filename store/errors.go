@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"net"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -69,12 +70,17 @@ func classify(err error) failure {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		switch e.Number {
 		case 1213, // deadlock, or a conflict between nodes
-			1205, // lock wait timeout: only the statement is undone, the helper rolls back the rest
-			1020, // MariaDB: the row changed since the snapshot
-			3101, // group replication: certification lost
-			1040, // too many connections
-			1047, // Galera: this node is outside the primary component
-			4031: // the server closed an idle connection
+			1205,                   // lock wait timeout: only the statement is undone, the helper rolls back the rest
+			1020,                   // MariaDB: the row changed since the snapshot
+			3101,                   // group replication: certification lost
+			1040,                   // too many connections
+			1047,                   // Galera: this node is outside the primary component
+			1053,                   // the server is shutting down
+			1927,                   // MariaDB: the connection was killed
+			3100,                   // group replication: no majority to commit with
+			4031,                   // the server closed an idle connection
+			2002, 2003, 2006, 2013, // a proxy's words for a server that it cannot reach or has lost
+			9001: // ProxySQL: no server within its patience
 			return retryable
 		}
 		return failed
@@ -85,7 +91,7 @@ func classify(err error) failure {
 		}
 		return failed
 	}
-	if lostConnection(err) {
+	if lostConnection(err) || refused(err) {
 		return retryable
 	}
 	return failed
@@ -96,16 +102,20 @@ func classifyCommit(ctx context.Context, err error) failure {
 	if errors.Is(err, sql.ErrTxDone) || (ctx.Err() != nil && errors.Is(err, ctx.Err())) {
 		return failed // database/sql gave up before COMMIT was sent and rolled back
 	}
-	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && (e.Number == 1180 || e.Number == 4031 || e.Number == 1047) {
-		return ambiguous
-	}
-	if c := classify(err); c == retryable && !lostConnection(err) {
-		return retryable
-	}
-	if _, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		return failed
-	}
 	if _, ok := errors.AsType[*sqlite.Error](err); ok {
+		return classify(err)
+	}
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		switch e.Number {
+		case 1020, 1040, 1205, 1213: // rolled back for certain
+			return retryable
+		case 1180, // a conflict between nodes, or a majority lost in the middle
+			1317: // interrupted while it waited for the other nodes
+			return ambiguous
+		}
+		if classify(err) == retryable {
+			return ambiguous // 3101 too: a node that is thrown out of its group says it of what the others may have accepted
+		}
 		return failed
 	}
 	return ambiguous
@@ -113,4 +123,11 @@ func classifyCommit(ctx context.Context, err error) failure {
 
 func lostConnection(err error) bool {
 	return errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn)
+}
+
+// refused reports that nobody listened at the address, as a proxy lets its clients know that there is no primary. A connection attempt
+// that timed out is not one: it has used up its caller's patience already.
+func refused(err error) bool {
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "dial" && !e.Timeout()
 }
