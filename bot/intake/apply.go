@@ -77,7 +77,7 @@ func (a *Applier) Apply(ctx context.Context, source string, e bot.Event) error {
 		_, err := a.Comment(ctx, repo, *e.Comment, source)
 		return err
 	case bot.EventMergeRequest:
-		_, err := a.reconcileMR(ctx, repo, e.Number, source)
+		_, err := a.ReconcileMR(ctx, repo, e.Number, source)
 		return err
 	case bot.EventChecks:
 		return a.nudgeWatching(ctx, repo, e.SHA)

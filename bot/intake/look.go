@@ -20,26 +20,31 @@ type LookerConfig struct {
 	Most     time.Duration // between looks at a quiet one; default 10 min
 	Overlap  time.Duration // how far behind the watermark a look begins; default 2 min
 	Limit    time.Duration // of one look; default 5 min
-	Parallel int           // repositories looked at once; default 2
+	Parallel int           // repositories of one host looked at at once; default 4
 	Seldom   time.Duration // between listings of all repositories, and between purges; default 1 h
 	Logger   *slog.Logger  // nil: silent
+
+	// Report is told what every look found; nil: nobody is. It must not block.
+	Report func(repo bot.Repository, look Look)
 }
 
 // Looker looks at every repository from time to time for what no webhook told: commands, pushes, approvals, closings, the state of
 // batches. With every delivery lost the bot is slow, not wrong.
 type Looker struct {
 	config LookerConfig
+	slots  *lease.Slots
 
 	mu     sync.Mutex
-	plan   map[int64]schedule   // by repository id
-	listed map[string]time.Time // when the repositories of a host were listed last
-	purged time.Time
+	plan   map[int64]schedule  // by repository id
+	lists  map[string]schedule // by host: when its repositories are listed next
+	purged time.Time           // only Tick's goroutine
 }
 
-// schedule says when a repository is looked at next.
+// schedule says when something is looked at next.
 type schedule struct {
 	due      time.Time
 	interval time.Duration
+	underWay bool // it is looked at now
 }
 
 // NewLooker returns a looker with the defaults filled in.
@@ -48,16 +53,21 @@ func NewLooker(c LookerConfig) *Looker {
 	c.Most = cmp.Or(c.Most, 10*time.Minute)
 	c.Overlap = cmp.Or(c.Overlap, 2*time.Minute)
 	c.Limit = cmp.Or(c.Limit, 5*time.Minute)
-	c.Parallel = cmp.Or(c.Parallel, 2)
+	c.Parallel = cmp.Or(c.Parallel, 4)
 	c.Seldom = cmp.Or(c.Seldom, time.Hour)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Looker{config: c, plan: make(map[int64]schedule), listed: make(map[string]time.Time)}
+	if c.Report == nil {
+		c.Report = func(bot.Repository, Look) {}
+	}
+	return &Looker{config: c, slots: lease.NewSlots(c.Parallel), plan: make(map[int64]schedule), lists: make(map[string]schedule)}
 }
 
-// Run looks until ctx ends.
+// Run looks until ctx ends. A look that takes long, because its repository or host hangs, goes on beside those that come after it.
 func (l *Looker) Run(ctx context.Context) {
+	var looks sync.WaitGroup
+	defer looks.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -66,42 +76,79 @@ func (l *Looker) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		l.Tick(ctx)
+		l.begin(ctx, &looks)
+		l.tidy(ctx)
 		timer.Reset(l.config.Base)
 	}
 }
 
-// Tick looks once at every repository that is due, ends what expired and deletes what is old. What fails is logged and due again.
+// Tick looks once at every repository that is due, ends what expired and deletes what is old, and waits for it. What fails is logged and due
+// again.
 func (l *Looker) Tick(ctx context.Context) {
+	var looks sync.WaitGroup
+	l.begin(ctx, &looks)
+	looks.Wait()
+	l.tidy(ctx)
+}
+
+// begin starts the looks that are due, those of each host by themselves.
+func (l *Looker) begin(ctx context.Context, looks *sync.WaitGroup) {
+	for name := range l.config.Applier.Hosts {
+		looks.Go(func() { l.beginHost(ctx, name, looks) })
+	}
+}
+
+func (l *Looker) beginHost(ctx context.Context, name string, looks *sync.WaitGroup) {
 	a := l.config.Applier
-	var group sync.WaitGroup
-	slots := make(chan struct{}, l.config.Parallel)
-	for name := range a.Hosts {
-		if time.Since(l.listed[name]) >= l.config.Seldom {
-			if err := a.ListRepositories(ctx, name); err != nil {
-				l.config.Logger.Warn("could not list repositories", "host", name, "error", err)
-			} else {
-				l.listed[name] = time.Now()
-			}
-		}
-		repos, err := a.Records.ActiveRepositories(ctx, name)
-		if err != nil {
-			l.config.Logger.Warn("could not read the repositories", "host", name, "error", err)
+	if take(l, l.lists, name) {
+		l.list(ctx, name)
+	}
+	repos, err := a.Records.ActiveRepositories(ctx, name)
+	if err != nil {
+		l.config.Logger.Warn("could not read the repositories", "host", name, "error", err)
+		return
+	}
+	for _, repo := range repos {
+		if !take(l, l.plan, repo.ID) {
 			continue
 		}
-		for _, repo := range repos {
-			if !l.due(repo.ID) {
-				continue
+		looks.Go(func() {
+			release, ok := l.slots.Take(ctx, lease.Place{Host: name, Repository: repo.ID})
+			if !ok {
+				return
 			}
-			slots <- struct{}{}
-			group.Go(func() {
-				defer func() { <-slots }()
-				l.look(ctx, repo)
-			})
-		}
+			defer release()
+			l.look(ctx, repo)
+		})
 	}
-	group.Wait()
-	l.tidy(ctx)
+}
+
+// take reports whether something is due, and then keeps it from being looked at twice at once.
+func take[K comparable](l *Looker, plan map[K]schedule, what K) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := plan[what]
+	if s.underWay || time.Now().Before(s.due) {
+		return false
+	}
+	s.underWay = true
+	plan[what] = s
+	return true
+}
+
+// list brings the rows of a host's repositories in line with what the host lists, and plans the next time: at the next tick if that failed.
+func (l *Looker) list(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(ctx, l.config.Limit)
+	defer cancel()
+	next := schedule{}
+	if err := l.config.Applier.ListRepositories(ctx, name); err != nil {
+		l.config.Logger.Warn("could not list repositories", "host", name, "error", err)
+	} else {
+		next.due = time.Now().Add(l.config.Seldom)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists[name] = next
 }
 
 // look does one look and plans the next.
@@ -110,8 +157,9 @@ func (l *Looker) look(ctx context.Context, repo bot.Repository) {
 	defer cancel()
 	log := l.config.Logger.With("host", repo.Host, "repo", repo.Path)
 	look, err := l.RunOnce(ctx, repo)
+	l.config.Report(repo, look)
 	if look.Repairs() > 0 {
-		log.Info("a look found what no webhook has told yet", "commands", look.Commands, "moves", look.Moves)
+		log.Info("a look found what no webhook has told yet", "commands", look.Commands, "moves", look.Moved())
 	}
 	if isLimited(err) {
 		log.Info("a look was put off", "error", err)
@@ -119,13 +167,6 @@ func (l *Looker) look(ctx context.Context, repo bot.Repository) {
 		log.Warn("a look failed", "error", err)
 	}
 	l.next(repo.ID, look, err)
-}
-
-func (l *Looker) due(repository int64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s, ok := l.plan[repository]
-	return !ok || !time.Now().Before(s.due)
 }
 
 // next plans the next look: soon after one that found something, later and later while all is quiet or nothing can be read.
@@ -144,7 +185,7 @@ func (l *Looker) next(repository int64, look Look, err error) {
 		pause = max(pause, limited.RetryAfter)
 	}
 	// Looks at many repositories spread instead of marching together; the tick comes each Base, so a little early is on time.
-	s.due = time.Now().Add(pause - lease.Jitter(l.config.Base/4))
+	s.due, s.underWay = time.Now().Add(pause-lease.Jitter(l.config.Base/4)), false
 	l.plan[repository] = s
 }
 
@@ -176,13 +217,21 @@ func (l *Looker) tidy(ctx context.Context) {
 
 // Look says what one look at a repository found.
 type Look struct {
-	Commands int // handled by this look
-	Moves    int // operations that changed
-	Watched  int // queues with a batch that were woken
+	Commands int                // handled by this look
+	Moves    map[bot.Reason]int // operations that changed, by why
+	Watched  int                // queues with a batch that were woken
 }
 
 // Repairs is how many things a webhook should have told.
-func (l Look) Repairs() int { return l.Commands + l.Moves }
+func (l Look) Repairs() int { return l.Commands + l.Moved() }
+
+// Moved is how many operations changed.
+func (l Look) Moved() (n int) {
+	for _, m := range l.Moves {
+		n += m
+	}
+	return n
+}
 
 // unreadable is how many merge requests in a row cannot be read, where the lists could not be read either, until it is taken for the host's
 // trouble: the rest is left to the next look instead of asking a host that does not answer hundreds of times.
@@ -196,7 +245,7 @@ func (l *Looker) RunOnce(ctx context.Context, repo bot.Repository) (Look, error)
 	if err != nil {
 		return Look{}, err
 	}
-	var look Look
+	look := Look{Moves: make(map[bot.Reason]int)}
 	var failed []error
 	seen, err := l.comments(ctx, host, repo, &look)
 	if errors.Is(err, bot.ErrGone) || errors.Is(err, bot.ErrNotFound) {
@@ -222,8 +271,10 @@ func (l *Looker) RunOnce(ctx context.Context, repo bot.Repository) (Look, error)
 			continue
 		}
 		done[op.Number] = true
-		moved, err := a.ReconcileMR(ctx, repo, op.Number)
-		look.Moves += moved
+		moved, err := a.ReconcileMR(ctx, repo, op.Number, "look")
+		for _, m := range moved {
+			look.Moves[m.Reason]++
+		}
 		if err == nil {
 			inARow = 0
 			continue

@@ -51,7 +51,7 @@ func TestALookFindsWhatNoWebhookTold(t *testing.T) {
 	w.watermark(c.CreatedAt)
 
 	w.approves(1, first)
-	if look := w.looks(); look.Commands != 0 || look.Moves != 1 {
+	if look := w.looks(); look.Commands != 0 || look.Moved() != 1 || look.Moves[bot.ReasonApproved] != 1 {
 		t.Errorf("look %+v", look)
 	}
 	w.stands(1, bot.OperationWaiting, first)
@@ -190,7 +190,7 @@ func TestSomethingThatIsGoneDoesNotEndALook(t *testing.T) {
 	w.approves(1, first)
 	w.host.reviewsGone = true
 	look, err := w.looker().RunOnce(context.Background(), w.rows.repos[0])
-	if !errors.Is(err, bot.ErrNotFound) || look.Moves != 1 || !w.rows.repos[0].Active {
+	if !errors.Is(err, bot.ErrNotFound) || look.Moved() != 1 || !w.rows.repos[0].Active {
 		t.Errorf("look %+v, error %v, repository %+v", look, err, w.rows.repos[0])
 	}
 	w.stands(1, bot.OperationWaiting, first)
@@ -217,7 +217,7 @@ func TestOneFailureDoesNotHideTheOthers(t *testing.T) {
 	}
 	*w.steps = steps{failAt: failAt}
 	look, err := w.looker().RunOnce(context.Background(), w.rows.repos[0])
-	if !errors.Is(err, errDown) || look.Moves != 2 {
+	if !errors.Is(err, errDown) || look.Moved() != 2 {
 		t.Errorf("look %+v, error %v", look, err)
 	}
 }

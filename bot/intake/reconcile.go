@@ -36,43 +36,39 @@ func (a *Applier) verdict(ctx context.Context, r *reading, policy bot.ApprovalPo
 }
 
 // ReconcileMR brings the operations of one merge request in line with what the host shows, and wakes the queue when it is a batch
-// MR. It returns how many operations changed.
-func (a *Applier) ReconcileMR(ctx context.Context, repo bot.Repository, number int) (moved int, err error) {
-	return a.reconcileMR(ctx, repo, number, "look")
-}
-
-func (a *Applier) reconcileMR(ctx context.Context, repo bot.Repository, number int, source string) (moved int, err error) {
+// MR. source is the delivery that hinted at it, or which look found it. It returns the moves that were made.
+func (a *Applier) ReconcileMR(ctx context.Context, repo bot.Repository, number int, source string) (moved []bot.Move, err error) {
 	batch, ok, err := a.Records.BatchMR(ctx, repo.ID, number)
 	if err != nil {
-		return 0, fmt.Errorf("looking up the batch of %s#%d: %w", repo.Path, number, err)
+		return nil, fmt.Errorf("looking up the batch of %s#%d: %w", repo.Path, number, err)
 	}
 	if ok {
 		a.Nudge(batch.QueueID)
-		return 0, nil
+		return nil, nil
 	}
 	views, err := a.current(ctx, repo, number)
 	if err != nil || !anyFollowed(views) {
-		return 0, err // most merge requests were never applied: no host call for them
+		return nil, err // most merge requests were never applied: no host call for them
 	}
 	host, err := a.host(repo.Host)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	mr, err := host.ReadMR(ctx, repo, number)
 	if errors.Is(err, bot.ErrNotFound) {
 		// Deleted with all it held, or not visible for a moment: the look asks again, and a batch finds out by its git ref.
 		a.Logger.Warn("a merge request that was applied is not found", "host", repo.Host, "repo", repo.Path, "mr", number)
-		return 0, nil
+		return nil, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("reading %s#%d: %w", repo.Path, number, err)
+		return nil, fmt.Errorf("reading %s#%d: %w", repo.Path, number, err)
 	}
 	_, moved, err = a.reconcile(ctx, &reading{repo: repo, mr: mr}, source)
 	return moved, err
 }
 
 // reconcile moves every followed operation of a merge request until none asks for a move, and returns what is current then.
-func (a *Applier) reconcile(ctx context.Context, r *reading, source string) (views []bot.OperationView, moved int, err error) {
+func (a *Applier) reconcile(ctx context.Context, r *reading, source string) (views []bot.OperationView, moved []bot.Move, err error) {
 	recorded := false
 	// Each operation needs two moves at most; more than this means that somebody changes them all the time.
 	for range 10 {
@@ -88,12 +84,14 @@ func (a *Applier) reconcile(ctx context.Context, r *reading, source string) (vie
 		}
 		again := false
 		for _, view := range views {
-			n, stale, err := a.reconcileOne(ctx, r, view, source)
+			move, stale, err := a.reconcileOne(ctx, r, view, source)
 			if err != nil {
 				return nil, moved, err
 			}
-			moved += n
-			again = again || stale || n > 0
+			if move != nil {
+				moved = append(moved, *move)
+			}
+			again = again || stale || move != nil
 		}
 		if !again {
 			return views, moved, nil
@@ -103,15 +101,15 @@ func (a *Applier) reconcile(ctx context.Context, r *reading, source string) (vie
 }
 
 // reconcileOne makes at most one move. stale: the rows were no longer as read.
-func (a *Applier) reconcileOne(ctx context.Context, r *reading, view bot.OperationView, source string) (moved int, stale bool, err error) {
+func (a *Applier) reconcileOne(ctx context.Context, r *reading, view bot.OperationView, source string) (moved *bot.Move, stale bool, err error) {
 	op := view.Operation
 	if !op.Status.Followed() {
-		return 0, false, nil
+		return nil, false, nil
 	}
 	var verdict bot.ApprovalVerdict
 	if r.mr.State == bot.MROpen {
 		if verdict, err = a.verdict(ctx, r, view.Queue.Settings.Approvals); err != nil {
-			return 0, false, err
+			return nil, false, err
 		}
 	}
 	if op.Status == bot.OperationBatched {
@@ -119,18 +117,18 @@ func (a *Applier) reconcileOne(ctx context.Context, r *reading, view bot.Operati
 	}
 	move, ok := bot.Reconcile(op, r.mr, verdict, view.Batch)
 	if !ok {
-		return 0, false, nil
+		return nil, false, nil
 	}
 	move.Source = source
 	result, err := a.Records.Move(ctx, move)
 	if err != nil {
-		return 0, false, fmt.Errorf("moving operation %s to %s: %w", op.ID, move.To, err)
+		return nil, false, fmt.Errorf("moving operation %s to %s: %w", op.ID, move.To, err)
 	}
 	if result != bot.MoveDone {
-		return 0, true, nil
+		return nil, true, nil
 	}
 	a.moved(r.repo, op, move)
-	return 1, false, nil
+	return &move, false, nil
 }
 
 // moved says what changed and wakes who has to know.

@@ -15,7 +15,7 @@ import (
 
 // WorkerConfig is what a Worker needs.
 type WorkerConfig struct {
-	lease.Pace // what is not set has defaults: 32 deliveries for 60 s, 4 merge requests at once, 20 attempts between 5 s and 15 min
+	lease.Pace // what is not set has defaults: 32 deliveries for 60 s, 8 merge requests of a host at once, 20 attempts between 5 s and 15 min
 	Inbox      Inbox
 	Webhooks   map[string]bot.Webhooks // by configured name of the host
 	Apply      func(ctx context.Context, source string, event bot.Event) error
@@ -26,28 +26,36 @@ type WorkerConfig struct {
 type Worker struct {
 	lease.Bell
 	config WorkerConfig
+	crew   *lease.Crew
 }
 
 // NewWorker returns a worker with the defaults filled in.
 func NewWorker(c WorkerConfig) *Worker {
 	c.Pace = c.Pace.Or(lease.Pace{
-		Limit: 32, Parallel: 4, Lease: time.Minute, MaxAttempts: 20,
-		RetryBase: 5 * time.Second, RetryLimit: 15 * time.Minute, Poll: 5 * time.Second, Grace: 5 * time.Second,
+		Limit: 32, Parallel: 8, Lease: time.Minute, MaxAttempts: 20,
+		RetryBase: 5 * time.Second, RetryLimit: 15 * time.Minute, Poll: 5 * time.Second, Patience: 2 * time.Second, Grace: 5 * time.Second,
 	})
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Worker{Bell: lease.NewBell(), config: c}
+	return &Worker{Bell: lease.NewBell(), config: c, crew: lease.NewCrew(c.Parallel)}
 }
 
-// Run works until ctx ends. What is under way then may go on for the grace period.
+// Run works until ctx ends. What is under way then may go on for the grace period. Deliveries of a repository whose host hangs keep nobody waiting.
 func (w *Worker) Run(ctx context.Context) {
+	var passes sync.WaitGroup
+	defer passes.Wait()
 	w.Bell.Run(ctx, w.config.Poll, func() bool {
-		work, err := w.RunOnce(ctx)
-		if err != nil && ctx.Err() == nil {
-			w.config.Logger.Error("could not claim deliveries", "error", err)
+		p, err := w.begin(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				w.config.Logger.Error("could not claim deliveries", "error", err)
+			}
+			return false
 		}
-		return err == nil && work.Claimed == w.config.Limit
+		passes.Go(func() { p.wait() })
+		lease.Wait(p.ended, w.config.Patience)
+		return p.claimed == w.config.Limit
 	})
 }
 
@@ -61,39 +69,74 @@ type Work struct {
 	Lost    int // somebody else took it over, or the outcome could not be stored: due again when the lease ends
 }
 
-// RunOnce claims due deliveries once and applies them. An error means that nothing could be claimed; what becomes of a single
-// delivery is in its row.
+// RunOnce claims due deliveries once, applies them and waits for the last one. An error means that nothing could be claimed; what becomes of a
+// single delivery is in its row.
 func (w *Worker) RunOnce(ctx context.Context) (Work, error) {
+	p, err := w.begin(ctx)
+	if err != nil {
+		return Work{}, err
+	}
+	return p.wait(), nil
+}
+
+// pass is the deliveries of one claim under way.
+type pass struct {
+	claimed int
+	ended   <-chan struct{}
+	cancel  context.CancelFunc
+
+	mu   sync.Mutex
+	work Work
+}
+
+// wait waits for the last delivery and says what became of all.
+func (p *pass) wait() Work {
+	<-p.ended
+	p.cancel()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.work
+}
+
+// begin claims due deliveries and starts to apply them.
+func (w *Worker) begin(ctx context.Context) (*pass, error) {
 	claimed := time.Now()
 	deliveries, err := w.config.Inbox.ClaimDeliveries(ctx, w.config.Limit, w.config.Lease)
 	if err != nil {
-		return Work{}, fmt.Errorf("claiming deliveries: %w", err)
+		return nil, fmt.Errorf("claiming deliveries: %w", err)
 	}
 	work, cancel := w.config.During(ctx, claimed)
-	defer cancel()
-
-	result := Work{Claimed: len(deliveries)}
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	slots := make(chan struct{}, w.config.Parallel)
+	p := &pass{claimed: len(deliveries), cancel: cancel, work: Work{Claimed: len(deliveries)}}
+	var lanes []lease.Lane
 	for _, queue := range w.sort(deliveries) {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
+		judge := func(d parsed) bot.DeliveryOutcome { return w.outcome(work, d) }
+		place := queue[0].place()
+		if w.crew.Busy(place) {
+			place = lease.Place{} // nobody is asked
+			judge = w.putOff
+		}
+		lanes = append(lanes, lease.Lane{Place: place, Work: func() {
 			for _, d := range queue {
 				if ctx.Err() != nil || work.Err() != nil {
 					return // the rest is due again when the lease ends
 				}
-				outcome := w.outcome(work, d)
+				outcome := judge(d)
 				done := w.finish(ctx, d.Delivery, outcome)
-				mu.Lock()
-				result.count(outcome, done)
-				mu.Unlock()
+				p.mu.Lock()
+				p.work.count(outcome, done)
+				p.mu.Unlock()
 			}
-		})
+		}})
 	}
-	group.Wait()
-	return result, nil
+	p.ended = w.crew.Begin(work, lanes)
+	return p, nil
+}
+
+// putOff is the outcome of a delivery of a repository where an earlier one still waits for an answer.
+func (w *Worker) putOff(d parsed) bot.DeliveryOutcome {
+	return bot.DeliveryOutcome{
+		Status: bot.DeliveryDue, RetryIn: w.config.BackOff(d.Attempts), Error: "an earlier delivery of its repository still waits for the host",
+	}
 }
 
 func (r *Work) count(outcome bot.DeliveryOutcome, stored bool) {
@@ -117,6 +160,15 @@ type parsed struct {
 	events []bot.Event
 	why    string // no events: not for us
 	err    error
+}
+
+// place is the repository whose host is asked about a delivery.
+func (p parsed) place() lease.Place {
+	at := lease.Place{Host: p.Host}
+	if len(p.events) > 0 {
+		at.Repository = p.events[0].Repository.ExternalID
+	}
+	return at
 }
 
 // sort parses deliveries and puts those of one merge request behind each other, in order of arrival.

@@ -13,12 +13,13 @@ import (
 // Pace is how such a loop works.
 type Pace struct {
 	Limit       int           // rows claimed at once
-	Parallel    int           // worked on at once
+	Parallel    int           // worked on at once on one host; one repository gets at most half of it
 	Lease       time.Duration // how long a claimed row is ours
 	MaxAttempts int           // then a row is given up
 	RetryBase   time.Duration // pause after the first failure, doubled each time
 	RetryLimit  time.Duration // longest pause
 	Poll        time.Duration // between looks without a nudge
+	Patience    time.Duration // how long the next rows wait for those before; what hangs goes on beside them
 	Grace       time.Duration // how long work may go on after a stop
 }
 
@@ -32,6 +33,7 @@ func (p Pace) Or(defaults Pace) Pace {
 		RetryBase:   cmp.Or(p.RetryBase, defaults.RetryBase),
 		RetryLimit:  cmp.Or(p.RetryLimit, defaults.RetryLimit),
 		Poll:        cmp.Or(p.Poll, defaults.Poll),
+		Patience:    cmp.Or(p.Patience, defaults.Patience),
 		Grace:       cmp.Or(p.Grace, defaults.Grace),
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Config is what a Sender needs.
 type Config struct {
-	lease.Pace // what is not set has defaults: 32 errands for 2 min, 4 at once, 40 attempts between 5 s and 30 min
+	lease.Pace // what is not set has defaults: 32 errands for 2 min, 8 of a host at once, 40 attempts between 5 s and 30 min
 	Store      Store
 	Hosts      map[string]bot.Host // by configured name
 	Git        bot.Git
@@ -26,28 +26,36 @@ type Config struct {
 type Sender struct {
 	lease.Bell
 	config Config
+	crew   *lease.Crew
 }
 
 // New returns a sender with the defaults filled in.
 func New(c Config) *Sender {
 	c.Pace = c.Pace.Or(lease.Pace{
-		Limit: 32, Parallel: 4, Lease: 2 * time.Minute, MaxAttempts: 40,
-		RetryBase: 5 * time.Second, RetryLimit: 30 * time.Minute, Poll: 5 * time.Second, Grace: 5 * time.Second,
+		Limit: 32, Parallel: 8, Lease: 2 * time.Minute, MaxAttempts: 40,
+		RetryBase: 5 * time.Second, RetryLimit: 30 * time.Minute, Poll: 5 * time.Second, Patience: 2 * time.Second, Grace: 5 * time.Second,
 	})
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Sender{Bell: lease.NewBell(), config: c}
+	return &Sender{Bell: lease.NewBell(), config: c, crew: lease.NewCrew(c.Parallel)}
 }
 
-// Run sends until ctx ends. What is under way then may go on for the grace period.
+// Run sends until ctx ends. What is under way then may go on for the grace period. Errands of a repository whose host hangs keep nobody waiting.
 func (s *Sender) Run(ctx context.Context) {
+	var passes sync.WaitGroup
+	defer passes.Wait()
 	s.Bell.Run(ctx, s.config.Poll, func() bool {
-		sent, err := s.RunOnce(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.config.Logger.Error("could not claim errands", "error", err)
+		p, err := s.begin(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.config.Logger.Error("could not claim errands", "error", err)
+			}
+			return false
 		}
-		return err == nil && sent.Claimed == s.config.Limit
+		passes.Go(func() { p.wait() })
+		lease.Wait(p.ended, s.config.Patience)
+		return p.claimed == s.config.Limit
 	})
 }
 
@@ -60,47 +68,84 @@ type Sent struct {
 	Lost      int // the outcome could not be stored: due again when the lease ends
 }
 
-// RunOnce claims due errands once and does them. An error means that nothing could be claimed.
+// RunOnce claims due errands once, does them and waits for the last one. An error means that nothing could be claimed.
 func (s *Sender) RunOnce(ctx context.Context) (Sent, error) {
+	p, err := s.begin(ctx)
+	if err != nil {
+		return Sent{}, err
+	}
+	return p.wait(), nil
+}
+
+// pass is the errands of one claim under way.
+type pass struct {
+	claimed int
+	ended   <-chan struct{}
+	cancel  context.CancelFunc
+
+	mu   sync.Mutex
+	sent Sent
+}
+
+// wait waits for the last errand and says what became of all.
+func (p *pass) wait() Sent {
+	<-p.ended
+	p.cancel()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent
+}
+
+// count adds what became of one errand.
+func (p *pass) count(v verdict, stored bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !stored:
+		p.sent.Lost++
+	case v.giveUp:
+		p.sent.GivenUp++
+	case v.after > 0:
+		p.sent.Postponed++
+	default:
+		p.sent.Done++
+	}
+}
+
+// begin claims due errands and starts to do them.
+func (s *Sender) begin(ctx context.Context) (*pass, error) {
 	claimed := time.Now()
 	errands, err := s.config.Store.ClaimErrands(ctx, s.config.Limit, s.config.Lease)
 	if err != nil {
-		return Sent{}, fmt.Errorf("claiming errands: %w", err)
+		return nil, fmt.Errorf("claiming errands: %w", err)
 	}
 	work, cancel := s.config.During(ctx, claimed)
-	defer cancel()
-
-	result := Sent{Claimed: len(errands)}
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	slots := make(chan struct{}, s.config.Parallel)
-	for _, e := range errands {
-		slots <- struct{}{}
-		if ctx.Err() != nil || work.Err() != nil {
-			break // the rest is due again when the lease ends
-		}
-		group.Go(func() {
-			defer func() { <-slots }()
+	p := &pass{claimed: len(errands), cancel: cancel, sent: Sent{Claimed: len(errands)}}
+	lanes := make([]lease.Lane, len(errands))
+	for i, e := range errands {
+		place := lease.Place{Host: e.Repository.Host, Repository: e.Repository.ID}
+		do := func() verdict {
 			fault.Before(fault.Errand)
-			verdict := s.judge(work, e, s.do(work, e))
+			v := s.judge(work, e, s.do(work, e))
 			fault.After(fault.Errand)
-			stored := s.finish(ctx, e, verdict)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case !stored:
-				result.Lost++
-			case verdict.giveUp:
-				result.GivenUp++
-			case verdict.after > 0:
-				result.Postponed++
-			default:
-				result.Done++
+			return v
+		}
+		if s.crew.Busy(place) {
+			place = lease.Place{} // nobody is asked
+			do = func() verdict {
+				return verdict{after: s.config.BackOff(e.Attempts), reason: "an earlier errand of its repository still waits for the host"}
 			}
-		})
+		}
+		lanes[i] = lease.Lane{Place: place, Work: func() {
+			if ctx.Err() != nil || work.Err() != nil {
+				return // due again when the lease ends
+			}
+			v := do()
+			p.count(v, s.finish(ctx, e, v))
+		}}
 	}
-	group.Wait()
-	return result, nil
+	p.ended = s.crew.Begin(work, lanes)
+	return p, nil
 }
 
 // verdict says what becomes of an errand that was tried. The zero value: done.

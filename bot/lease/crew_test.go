@@ -1,0 +1,91 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWhoHangsKeepsNobodyElseOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		crew := NewCrew(4)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stuck, fine, elsewhere := Place{"git", 1}, Place{"git", 2}, Place{"other", 1}
+		var mu sync.Mutex
+		begun := make(map[Place]int)
+		note := func(p Place) {
+			mu.Lock()
+			defer mu.Unlock()
+			begun[p]++
+		}
+		var lanes []Lane
+		for range 10 {
+			lanes = append(lanes, Lane{stuck, func() { note(stuck); <-ctx.Done() }})
+		}
+		for _, p := range []Place{fine, fine, elsewhere} {
+			lanes = append(lanes, Lane{p, func() { note(p); time.Sleep(time.Second) }})
+		}
+		ended := crew.Begin(ctx, lanes)
+		if Wait(ended, 2*time.Second) {
+			t.Error("it ended, whoever hangs")
+		}
+		if begun[stuck] != 2 || begun[fine] != 2 || begun[elsewhere] != 1 {
+			t.Errorf("begun %v, want half of a host's slots for who hangs and all of the others", begun)
+		}
+		if !crew.Busy(stuck) || crew.Busy(fine) || crew.Busy(elsewhere) {
+			t.Error("who hangs is not told from who does not")
+		}
+		cancel()
+		<-ended
+		if begun[stuck] != 2 || crew.Busy(stuck) {
+			t.Errorf("%d began, want none when nobody waits for it any more", begun[stuck])
+		}
+	})
+}
+
+func TestWhatIsOfOnePlaceBeginsInOrder(t *testing.T) {
+	t.Parallel()
+	crew := NewCrew(1)
+	var got []int
+	var lanes []Lane
+	for n := range 20 {
+		lanes = append(lanes, Lane{Place{"git", 1}, func() { got = append(got, n) }})
+	}
+	<-crew.Begin(t.Context(), lanes)
+	if len(got) != 20 || !slices.IsSorted(got) {
+		t.Errorf("done in the order %v", got)
+	}
+}
+
+func TestASlotIsWaitedForNoLongerThanAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slots := NewSlots(1)
+		one, two := Place{"git", 1}, Place{"git", 2}
+		release, ok := slots.Take(t.Context(), one)
+		if !ok {
+			t.Fatal("no slot")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for _, p := range []Place{one, two} {
+			if _, ok := slots.Take(ctx, p); ok {
+				t.Errorf("%v got a slot that is taken", p)
+			}
+		}
+		release()
+		// Neither of those who gave up holds anything back.
+		for _, p := range []Place{two, one} {
+			release, ok := slots.Take(t.Context(), p)
+			if !ok {
+				t.Fatal("no slot")
+			}
+			release()
+		}
+	})
+}
