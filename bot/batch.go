@@ -64,6 +64,7 @@ const (
 	CodeNone          Code = ""
 	CodeLanded        Code = "LANDED"
 	CodeLandedDiffers Code = "LANDED_DIFFERS" // the landed tree is not the tested tree: an alarm
+	CodeLandedEvicted Code = "LANDED_EVICTED" // it brought in somebody who had left it: an alarm
 	CodeCIRed         Code = "CI_RED"
 	CodeCITimeout     Code = "CI_TIMEOUT"
 	CodeNoCI          Code = "NO_CI"
@@ -78,6 +79,7 @@ const (
 	CodeNeedsApproval Code = "NEEDS_APPROVAL" // waits in OPENED for a person or a bypass
 	CodeManual        Code = "MANUAL"         // waits in OPENED for a person to merge
 	CodeOverdue       Code = "OVERDUE"        // landing outcome unknown past the deadline
+	CodeForced        Code = "FORCED"         // an operator ended it although the host could not be asked
 )
 
 // Fails reports whether the code, written on a running batch, means that the batch is to be settled as failed. It is written
@@ -118,6 +120,7 @@ type Batch struct {
 	Code          Code
 	Message       string // for people, with the remedy
 	Refusals      int    // landing refusals so far
+	Restores      int    // times its branch was pushed again because somebody had deleted it
 	Size          int    // members claimed
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
@@ -242,7 +245,10 @@ type BatchChange struct {
 	Message      string        // always written
 	Refusals     int           // always written
 	CIConclusion string        // always written
-	ExtendBy     time.Duration // > 0: deadline_at = now + this
+	ExtendBy     time.Duration // > 0: deadline_at is at least now + this
+	Restored     bool          // counts one restore of the batch branch
+	By           string        // an operator's login: recorded in the audit with Source; empty: the bot itself
+	Source       string
 }
 
 // Settlement brings a batch and every remaining member to an end in one transaction.
@@ -258,4 +264,7 @@ type Settlement struct {
 	FreeCohort    int64           // > 0: waiting requests of this cohort become fresh
 	ParkQueue     string          // not empty: the queue parks with this reason and remedy
 	DeleteBranch  bool
+	CloseMR       bool   // the batch MR was left as it is: look at it again, and close it if it is open
+	By            string // an operator's login, for the audit; empty: the bot itself
+	Source        string
 }

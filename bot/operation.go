@@ -11,7 +11,8 @@ type OperationStatus int
 //	        ↑  ↑__________↓         ↓ ↑
 //	        |_______________________| | batch over, rides again: BATCHED → WAITING
 //	FAILED → PENDING_APPROVAL by /batch retry or a push, with the same operation id
-//	REJECTED, CANCELLED, CLOSED, EXPIRED: ended; a new /batch makes a new operation in the same binding
+//	REJECTED, CANCELLED, CLOSED, EXPIRED: ended; a new /batch makes a new operation in the same binding. Only finding its commits in
+//	the target after all changes such an operation: to MERGED
 const (
 	OperationPendingApproval OperationStatus = iota + 1
 	OperationWaiting
@@ -51,6 +52,8 @@ func (s OperationStatus) CanBecome(t OperationStatus) bool {
 		case OperationPendingApproval, OperationWaiting, OperationCancelled, OperationClosed, OperationMerged, OperationExpired:
 			return true
 		}
+	case OperationRejected, OperationCancelled, OperationClosed, OperationExpired:
+		return t == OperationMerged
 	}
 	return false
 }
@@ -108,6 +111,8 @@ const (
 	ReasonContained     Reason = "contained"      // the target contained it already
 	ReasonMergedOutside Reason = "merged_outside" // merged on the host, not by a batch
 	ReasonExpired       Reason = "expired"
+	ReasonLandedEvicted Reason = "landed_evicted" // it had left the batch that brought it in: an alarm
+	ReasonLandedLate    Reason = "landed_late"    // its batch was over when somebody merged the batch MR
 )
 
 // Operation is one application of one merge request to one queue, as the rows are now.

@@ -14,11 +14,13 @@ const (
 	ErrandBatchReport                        // the comment on the batch MR; target: batch id
 	ErrandDeleteBranch                       // target: batch id
 	ErrandCloseMember                        // close a landed member the host did not mark merged; target: operation id
+	ErrandBatchMR                            // look at the MR of a batch that is over: reopened or merged after all; target: batch id
+	ErrandBatchNotice                        // a new comment on a batch MR because a person has to act; target: batch id/version
 )
 
 // String returns the name stored in the column comment.
 func (k ErrandKind) String() string {
-	return nameOf(int(k), "STICKY", "NOTICE", "REPLY", "REACTION", "COMMIT_STATUS", "BATCH_REPORT", "DELETE_BRANCH", "CLOSE_MEMBER")
+	return nameOf(int(k), "STICKY", "NOTICE", "REPLY", "REACTION", "COMMIT_STATUS", "BATCH_REPORT", "DELETE_BRANCH", "CLOSE_MEMBER", "BATCH_MR", "BATCH_NOTICE")
 }
 
 // Errand is a row of the outbox.
@@ -101,16 +103,17 @@ type MemberEvent int
 
 // The events. The zero value is invalid.
 const (
-	MemberClaimed  MemberEvent = iota + 1
-	MemberBuilt                // merged into build N at its pinned head
-	MemberEvicted              // left before landing
-	MemberLanded               // its pinned head is in the target
-	MemberReturned             // batch over, rides again
-	MemberFailed               // batch over, out
-	MemberHead                 // not a member: a head recorded for the batch (operation_id is empty)
+	MemberClaimed    MemberEvent = iota + 1
+	MemberBuilt                  // merged into build N at its pinned head
+	MemberEvicted                // left before landing
+	MemberLanded                 // its pinned head is in the target
+	MemberReturned               // batch over, rides again
+	MemberFailed                 // batch over, out
+	MemberHead                   // not a member: a head recorded for the batch (operation_id is empty)
+	MemberLandedLate             // its pinned head is in the target, by a batch that was over when it landed
 )
 
 // String returns the name stored in the column comment.
 func (e MemberEvent) String() string {
-	return nameOf(int(e), "CLAIMED", "BUILT", "EVICTED", "LANDED", "RETURNED", "FAILED", "HEAD")
+	return nameOf(int(e), "CLAIMED", "BUILT", "EVICTED", "LANDED", "RETURNED", "FAILED", "HEAD", "LANDED_LATE")
 }

@@ -246,7 +246,11 @@ func (s *Store) ChangeBatch(ctx context.Context, guard bot.BatchGuard, change bo
 		set, args = set+`, mr_number = ?`, append(args, change.MRNumber)
 	}
 	if change.ExtendBy > 0 {
-		set, args = set+`, deadline_at = {later}`, append(args, micros(change.ExtendBy))
+		set += `, deadline_at = CASE WHEN deadline_at < {later} THEN {later} ELSE deadline_at END`
+		args = append(args, micros(change.ExtendBy), micros(change.ExtendBy))
+	}
+	if change.Restored {
+		set += `, restores = restores + 1`
 	}
 	err = s.write(ctx, job{name: name, point: changePoint(change), run: func(tx *tx) error {
 		before, _, err := readBatch(ctx, tx, `b.id = ?`, guard.BatchID)
@@ -261,6 +265,19 @@ func (s *Store) ChangeBatch(ctx context.Context, guard bot.BatchGuard, change bo
 		}
 		if batch, _, err = readBatch(ctx, tx, `b.id = ?`, guard.BatchID); err != nil {
 			return err
+		}
+		if change.By != "" {
+			if err := tx.audit(ctx, auditEntry{
+				dedupe: fmt.Sprintf("batch:%d:v%d", batch.ID, batch.Version), actor: change.By, action: "change batch", queueID: batch.QueueID, batchID: batch.ID,
+				source: change.Source, detail: fmt.Sprintf("%s → %s %s %s", before.Status, batch.Status, batch.Code, batch.Message),
+			}); err != nil {
+				return err
+			}
+		}
+		if batch.Status == bot.BatchBlocked && before.Status != bot.BatchBlocked && batch.MRNumber != 0 {
+			if err := tx.tellBlocked(ctx, batch); err != nil {
+				return err
+			}
 		}
 		if batch.Status == before.Status && batch.Code == before.Code && batch.Message == before.Message && batch.MRNumber == before.MRNumber {
 			return nil
@@ -296,6 +313,17 @@ func (t *tx) tellMembers(ctx context.Context, batch bot.Batch, report bool) erro
 		errands = append(errands, batchErrand(bot.ErrandBatchReport, batch, repositoryID))
 	}
 	return t.arm(ctx, errands...)
+}
+
+// tellBlocked says on the batch MR that a person is needed, in a comment of its own each time.
+func (t *tx) tellBlocked(ctx context.Context, batch bot.Batch) error {
+	repositoryID, err := repositoryOf(ctx, t, batch.QueueID)
+	if err != nil {
+		return err
+	}
+	e := batchErrand(bot.ErrandBatchNotice, batch, repositoryID)
+	e.target = fmt.Sprintf("%d/%d", batch.ID, batch.Version)
+	return t.arm(ctx, e)
 }
 
 func repositoryOf(ctx context.Context, from source, queueID int64) (id int64, err error) {

@@ -54,7 +54,8 @@ func (s *Store) PauseQueue(ctx context.Context, queueID int64, by, reason string
 	return changed, err
 }
 
-// ResumeQueue opens a paused or parked queue. Its deadline stood still meanwhile, so the active batch gets its whole time again.
+// ResumeQueue opens a paused or parked queue. Its deadline stood still meanwhile, so the active batch gets its whole time again, or keeps
+// the longer one it had to wait for a person.
 // changed is false when the queue is open already.
 func (s *Store) ResumeQueue(ctx context.Context, queueID int64, by string) (changed bool, err error) {
 	queue, _, err := s.ReadQueue(ctx, queueID)
@@ -74,9 +75,9 @@ func (s *Store) ResumeQueue(ctx context.Context, queueID int64, by string) (chan
 		}
 		if found && batch.Status == bot.BatchRunning {
 			// A batch that settles at this moment has no deadline any more: nothing to do then.
-			if _, err := tx.exec(ctx, `UPDATE merge_batch SET deadline_at = {later}, version = version + 1, updated_at = {now}
-				WHERE id = ? AND status = ? AND version = ?`,
-				micros(queue.Settings.Timeout), batch.ID, bot.BatchRunning, batch.Version); err != nil {
+			if _, err := tx.exec(ctx, `UPDATE merge_batch SET deadline_at = CASE WHEN deadline_at < {later} THEN {later} ELSE deadline_at END,
+				version = version + 1, updated_at = {now} WHERE id = ? AND status = ? AND version = ?`,
+				micros(queue.Settings.Timeout), micros(queue.Settings.Timeout), batch.ID, bot.BatchRunning, batch.Version); err != nil {
 				return err
 			}
 		}
@@ -97,4 +98,32 @@ func (t *tx) auditQueue(ctx context.Context, queueID int64, by, action, detail s
 	return t.audit(ctx, auditEntry{
 		dedupe: fmt.Sprintf("queue:%d:%d", queueID, version), actor: by, action: action, queueID: queueID, source: "operator", detail: detail,
 	})
+}
+
+// ListBatches lists batches, newest first.
+func (s *Store) ListBatches(ctx context.Context, filter bot.BatchFilter) ([]bot.BatchOverview, error) {
+	where, args := `WHERE 1 = 1`, []any(nil)
+	if filter.QueueID != 0 {
+		where, args = where+` AND b.queue_id = ?`, append(args, filter.QueueID)
+	}
+	if filter.Active {
+		where += ` AND b.active_slot IS NOT NULL`
+	}
+	var list []bot.BatchOverview
+	err := s.each(ctx, `SELECT `+batchColumns+`, (SELECT COUNT(*) FROM merge_batch_request w WHERE w.queue_id = b.queue_id AND w.batch_id = b.id)
+		FROM merge_batch b `+where+` ORDER BY b.id DESC LIMIT ?`, append(args, max(filter.Limit, 1)), func(scan scan) error {
+		var v bot.BatchOverview
+		err := scanBatch(scan, &v.Batch, &v.Riding)
+		list = append(list, v)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list batches: %w", err)
+	}
+	for i := range list {
+		if list[i].Queue, list[i].Repository, err = s.ReadQueue(ctx, list[i].Batch.QueueID); err != nil {
+			return nil, fmt.Errorf("list batches: %w", err)
+		}
+	}
+	return list, nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -163,7 +164,8 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 		}
 	}
 	if err := t.audit(ctx, auditEntry{
-		dedupe: fmt.Sprintf("batch:%d:settle", batch.ID), actor: "batchbot", action: "settle", queueID: batch.QueueID, batchID: batch.ID,
+		dedupe: fmt.Sprintf("batch:%d:settle", batch.ID), actor: cmp.Or(settlement.By, "batchbot"), action: "settle", queueID: batch.QueueID, batchID: batch.ID,
+		source: settlement.Source,
 		detail: fmt.Sprintf("%s %s %s", batch.Status, batch.Code, batch.Message),
 	}); err != nil {
 		return false, err
@@ -175,6 +177,9 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 	var errands []errand
 	if batch.MRNumber != 0 {
 		errands = append(errands, batchErrand(bot.ErrandBatchReport, batch, repositoryID))
+	}
+	if settlement.CloseMR && batch.MRNumber != 0 {
+		errands = append(errands, batchErrand(bot.ErrandBatchMR, batch, repositoryID))
 	}
 	if settlement.DeleteBranch {
 		errands = append(errands, batchErrand(bot.ErrandDeleteBranch, batch, repositoryID))

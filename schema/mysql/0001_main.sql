@@ -135,6 +135,7 @@ CREATE TABLE merge_batch (
   code           VARCHAR(32)   NOT NULL,
   message        VARCHAR(2000) NOT NULL,
   refusals       INT           NOT NULL COMMENT 'landing refusals so far',
+  restores       INT           NOT NULL DEFAULT 0 COMMENT 'times its branch was pushed again after somebody had deleted it',
   ci_conclusion  VARCHAR(16)   NOT NULL COMMENT 'success, failure or none; empty = not decided',
   ci_fingerprint VARCHAR(64)   NOT NULL COMMENT 'of the set of checks seen on the head',
   ci_changed_at  DATETIME(6)   NOT NULL COMMENT 'when ci_fingerprint last changed',
@@ -155,7 +156,7 @@ CREATE TABLE merge_batch_member (
   id           BIGINT        NOT NULL AUTO_INCREMENT,
   batch_id     BIGINT        NOT NULL,
   operation_id VARCHAR(36)   NOT NULL COMMENT 'empty for HEAD',
-  event        TINYINT       NOT NULL COMMENT '1=CLAIMED 2=BUILT 3=EVICTED 4=LANDED 5=RETURNED 6=FAILED 7=HEAD',
+  event        TINYINT       NOT NULL COMMENT '1=CLAIMED 2=BUILT 3=EVICTED 4=LANDED 5=RETURNED 6=FAILED 7=HEAD 8=LANDED_LATE',
   build        INT           NOT NULL COMMENT 'the build it belongs to; 0 = before the first',
   position     INT           NOT NULL COMMENT 'place in the batch from 1; 0 for HEAD',
   head_sha     VARCHAR(64)   NOT NULL,
@@ -213,7 +214,7 @@ CREATE TABLE delivery (
 
 CREATE TABLE outbox (
   id              BIGINT        NOT NULL AUTO_INCREMENT,
-  kind            TINYINT       NOT NULL COMMENT '1=STICKY 2=NOTICE 3=REPLY 4=REACTION 5=COMMIT_STATUS 6=BATCH_REPORT 7=DELETE_BRANCH 8=CLOSE_MEMBER',
+  kind            TINYINT       NOT NULL COMMENT '1=STICKY 2=NOTICE 3=REPLY 4=REACTION 5=COMMIT_STATUS 6=BATCH_REPORT 7=DELETE_BRANCH 8=CLOSE_MEMBER 9=BATCH_MR 10=BATCH_NOTICE',
   target          VARCHAR(255)  NOT NULL,
   repository_id   BIGINT        NOT NULL,
   number          BIGINT        NOT NULL COMMENT 'merge request; 0 = none',

@@ -131,6 +131,7 @@ CREATE TABLE merge_batch (
   code           TEXT    NOT NULL,
   message        TEXT    NOT NULL,
   refusals       INTEGER NOT NULL, -- landing refusals so far
+  restores       INTEGER NOT NULL DEFAULT 0, -- times its branch was pushed again after somebody had deleted it
   ci_conclusion  TEXT    NOT NULL, -- success, failure or none; empty = not decided
   ci_fingerprint TEXT    NOT NULL, -- of the set of checks seen on the head
   ci_changed_at  INTEGER NOT NULL, -- when ci_fingerprint last changed
@@ -150,7 +151,7 @@ CREATE TABLE merge_batch_member (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
   batch_id     INTEGER NOT NULL,
   operation_id TEXT    NOT NULL, -- empty for HEAD
-  event        INTEGER NOT NULL, -- 1=CLAIMED 2=BUILT 3=EVICTED 4=LANDED 5=RETURNED 6=FAILED 7=HEAD
+  event        INTEGER NOT NULL, -- 1=CLAIMED 2=BUILT 3=EVICTED 4=LANDED 5=RETURNED 6=FAILED 7=HEAD 8=LANDED_LATE
   build        INTEGER NOT NULL, -- the build it belongs to; 0 = before the first
   position     INTEGER NOT NULL, -- place in the batch from 1; 0 for HEAD
   head_sha     TEXT    NOT NULL,
@@ -205,7 +206,7 @@ CREATE INDEX idx_delivery_received ON delivery (received_at);
 
 CREATE TABLE outbox (
   id              INTEGER PRIMARY KEY AUTOINCREMENT,
-  kind            INTEGER NOT NULL, -- 1=STICKY 2=NOTICE 3=REPLY 4=REACTION 5=COMMIT_STATUS 6=BATCH_REPORT 7=DELETE_BRANCH 8=CLOSE_MEMBER
+  kind            INTEGER NOT NULL, -- 1=STICKY 2=NOTICE 3=REPLY 4=REACTION 5=COMMIT_STATUS 6=BATCH_REPORT 7=DELETE_BRANCH 8=CLOSE_MEMBER 9=BATCH_MR 10=BATCH_NOTICE
   target          TEXT    NOT NULL,
   repository_id   INTEGER NOT NULL,
   number          INTEGER NOT NULL, -- merge request; 0 = none
