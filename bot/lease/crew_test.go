@@ -34,16 +34,21 @@ func TestWhoHangsKeepsNobodyElseOut(t *testing.T) {
 		if Wait(ended, 2*time.Second) {
 			t.Error("it ended, whoever hangs")
 		}
-		if begun[stuck] != 2 || begun[fine] != 2 || begun[elsewhere] != 1 {
-			t.Errorf("begun %v, want half of a host's slots for who hangs and all of the others", begun)
+		counted := func(p Place) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return begun[p]
+		}
+		if counted(stuck) != 2 || counted(fine) != 2 || counted(elsewhere) != 1 {
+			t.Errorf("%d of those who hang began, %d and %d of the others: want half of a host's slots and all", counted(stuck), counted(fine), counted(elsewhere))
 		}
 		if !crew.Busy(stuck) || crew.Busy(fine) || crew.Busy(elsewhere) {
 			t.Error("who hangs is not told from who does not")
 		}
 		cancel()
 		<-ended
-		if begun[stuck] != 2 || crew.Busy(stuck) {
-			t.Errorf("%d began, want none when nobody waits for it any more", begun[stuck])
+		if counted(stuck) != 2 || crew.Busy(stuck) {
+			t.Errorf("%d began, want none when nobody waits for it any more", counted(stuck))
 		}
 	})
 }
@@ -51,10 +56,15 @@ func TestWhoHangsKeepsNobodyElseOut(t *testing.T) {
 func TestWhatIsOfOnePlaceBeginsInOrder(t *testing.T) {
 	t.Parallel()
 	crew := NewCrew(1)
+	var mu sync.Mutex
 	var got []int
 	var lanes []Lane
 	for n := range 20 {
-		lanes = append(lanes, Lane{Place{"git", 1}, func() { got = append(got, n) }})
+		lanes = append(lanes, Lane{Place{"git", 1}, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, n)
+		}})
 	}
 	<-crew.Begin(t.Context(), lanes)
 	if len(got) != 20 || !slices.IsSorted(got) {
