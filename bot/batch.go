@@ -67,6 +67,7 @@ const (
 	CodeLandedEvicted Code = "LANDED_EVICTED" // it brought in somebody who had left it: an alarm
 	CodeCIRed         Code = "CI_RED"
 	CodeCITimeout     Code = "CI_TIMEOUT"
+	CodeCIBroken      Code = "CI_BROKEN" // batches with nothing in common failed CI in a row
 	CodeNoCI          Code = "NO_CI"
 	CodePushRefused   Code = "PUSH_REFUSED"
 	CodeMergeRefused  Code = "MERGE_REFUSED"
@@ -86,7 +87,7 @@ const (
 // before its MR is closed, so that a crash in between does not make the bot's own closing look like a person's.
 func (c Code) Fails() bool {
 	switch c {
-	case CodeCIRed, CodeCITimeout, CodeNoCI, CodePushRefused, CodeMergeRefused, CodeTargetMoving, CodeHostGone, CodeClosed, CodeBranchDeleted, CodeAllEvicted:
+	case CodeCIRed, CodeCITimeout, CodeCIBroken, CodeNoCI, CodePushRefused, CodeMergeRefused, CodeTargetMoving, CodeHostGone, CodeClosed, CodeBranchDeleted, CodeAllEvicted:
 		return true
 	}
 	return false
@@ -96,7 +97,7 @@ func (c Code) Fails() bool {
 // fail the same way.
 func (c Code) Parks() bool {
 	switch c {
-	case CodeNoCI, CodePushRefused, CodeMergeRefused, CodeTargetMoving, CodeHostGone, CodeClosed, CodeBranchDeleted:
+	case CodeCIBroken, CodeNoCI, CodePushRefused, CodeMergeRefused, CodeTargetMoving, CodeHostGone, CodeClosed, CodeBranchDeleted:
 		return true
 	}
 	return false
@@ -122,6 +123,8 @@ type Batch struct {
 	Refusals      int    // landing refusals so far
 	Restores      int    // times its branch was pushed again because somebody had deleted it
 	Size          int    // members claimed
+	Tested        int    // members in the build recorded last
+	Why           string // why these members, for people
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	PhaseAge      time.Duration // since the phase was entered
@@ -153,28 +156,13 @@ type BatchGuard struct {
 	Version int64
 }
 
-// WaitingSet summarises a queue's waiting set.
-type WaitingSet struct {
-	Fresh     int           // requests without a cohort
-	OldestAge time.Duration // age of the oldest fresh request, by the database's clock
-	Cohorts   []Cohort      // ordered by id: the oldest search first
-}
-
-// Empty reports whether nothing waits.
-func (w WaitingSet) Empty() bool { return w.Fresh == 0 && len(w.Cohorts) == 0 }
-
-// Cohort is a group of suspects that waits.
-type Cohort struct {
-	ID   int64
-	Size int // waiting members
-}
-
 // ClaimSpec asks to start a batch.
 type ClaimSpec struct {
 	QueueID int64
 	Kind    BatchKind
-	Cohort  int64 // claim only from this cohort; 0 = requests without one
-	Limit   int   // members at most
+	Cohort  int64  // claim only from this cohort; 0 = requests without one
+	Limit   int    // members at most
+	Why     string // for people
 	Token   string
 	Timeout time.Duration // sets deadline_at by the database's clock
 }

@@ -125,6 +125,16 @@ type BuildResult struct {
 	Members []MemberBuild
 }
 
+// Merged counts the members that ride in the build.
+func (r BuildResult) Merged() (n int) {
+	for _, m := range r.Members {
+		if m.Fate == FateMerged {
+			n++
+		}
+	}
+	return n
+}
+
 // Build is a batch branch built but not yet pushed.
 type Build interface {
 	Result() BuildResult

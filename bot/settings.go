@@ -22,6 +22,7 @@ type QueueSettings struct {
 	Branch       string         `json:"branch"`
 	MaxBatchSize int            `json:"max_batch_size"` // 1 to 1000 members
 	FillWait     time.Duration  `json:"fill_wait"`      // how long the oldest waiting request may wait for company
+	FlakeRate    float64        `json:"flake_rate"`     // how often CI fails on a good tree, 0 to 0.2, until the queue's own history says
 	Landing      Landing        `json:"landing"`
 	Approvals    ApprovalPolicy `json:"approvals"`
 	Checks       CheckPolicy    `json:"checks"`
@@ -62,11 +63,12 @@ type CheckPolicy struct {
 }
 
 // DefaultQueueSettings is a queue without a repository file: one approval by somebody with write access, merge landing,
-// every check seen on the head, fifty members at most, two hours.
+// every check seen on the head, fifty members at most, CI that fails for nothing once in a hundred runs, two hours.
 func DefaultQueueSettings(branch string) QueueSettings {
 	return QueueSettings{
 		Branch:       branch,
 		MaxBatchSize: 50,
+		FlakeRate:    0.01,
 		Landing:      LandByMerge,
 		Approvals:    ApprovalPolicy{Count: 1, Minimum: PermissionWrite},
 		Checks:       CheckPolicy{NoneAfter: 5 * time.Minute, None: WithoutChecksWait, QuietTime: 30 * time.Second},

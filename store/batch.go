@@ -79,31 +79,6 @@ func (s *Store) ActiveBatch(ctx context.Context, queueID int64) (batch bot.Batch
 	return batch, members, ok, nil
 }
 
-// Waiting summarises a queue's waiting set for the planner: without a lock, by the database's clock, and without what was admitted at this very
-// instant, which a claim would not take either.
-func (s *Store) Waiting(ctx context.Context, queueID int64) (bot.WaitingSet, error) {
-	var waiting bot.WaitingSet
-	err := s.each(ctx, `SELECT w.cohort, COUNT(*), MIN(w.created_at), {now} FROM merge_batch_request w
-		WHERE w.queue_id = ? AND w.batch_id IS NULL AND w.created_at < {now} GROUP BY w.cohort ORDER BY w.cohort`,
-		[]any{queueID}, func(scan scan) error {
-			var c bot.Cohort
-			var oldest, now instant
-			if err := scan(&c.ID, &c.Size, &oldest, &now); err != nil {
-				return err
-			}
-			if c.ID == 0 {
-				waiting.Fresh, waiting.OldestAge = c.Size, now.Sub(oldest.Time)
-				return nil
-			}
-			waiting.Cohorts = append(waiting.Cohorts, c)
-			return nil
-		})
-	if err != nil {
-		return bot.WaitingSet{}, fmt.Errorf("read what waits in queue %d: %w", queueID, err)
-	}
-	return waiting, nil
-}
-
 // RecordedHeads lists every head ever recorded for a batch, oldest first.
 func (s *Store) RecordedHeads(ctx context.Context, batchID int64) ([]string, error) {
 	var heads []string

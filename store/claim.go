@@ -79,11 +79,11 @@ func (t *tx) claim(ctx context.Context, spec bot.ClaimSpec) (bot.ClaimResult, er
 	if found, err = one(ctx, t, `SELECT id FROM merge_batch WHERE active_slot = ?`, []any{spec.QueueID}, &active); err != nil || found {
 		return none(bot.ClaimSlotOccupied, err)
 	}
-	batchID, fresh, err := t.insert(ctx, &keyActiveBatch, `INSERT INTO merge_batch (queue_id, status, phase, kind, cohort, token, size, build,
+	batchID, fresh, err := t.insert(ctx, &keyActiveBatch, `INSERT INTO merge_batch (queue_id, status, phase, kind, cohort, why, token, size, build,
 			base_sha, head_sha, landed_sha, landed_differs, mr_number, code, message, refusals, ci_conclusion, ci_fingerprint,
 			ci_changed_at, phase_at, deadline_at, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, 0, 0, '', '', '', 0, 0, '', '', 0, '', '', {now}, {now}, {later}, {now}, {now})`,
-		spec.QueueID, bot.BatchRunning, bot.PhaseClaimed, spec.Kind, spec.Cohort, spec.Token, micros(spec.Timeout))
+		VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '', 0, 0, '', '', 0, '', '', {now}, {now}, {later}, {now}, {now})`,
+		spec.QueueID, bot.BatchRunning, bot.PhaseClaimed, spec.Kind, spec.Cohort, clip(spec.Why, 500), spec.Token, micros(spec.Timeout))
 	if err != nil || !fresh {
 		return none(bot.ClaimSlotOccupied, err)
 	}

@@ -49,14 +49,14 @@ func listOperations(ctx context.Context, from source, rest string, args ...any) 
 
 // A batch as it is read everywhere. Its ages are taken by the database's clock, which is read with it.
 const batchColumns = `{now}, b.id, b.queue_id, b.status, b.phase, b.version, b.kind, b.cohort, b.token, b.build, b.base_sha, b.head_sha, b.landed_sha,
-	b.mr_number, b.code, b.message, b.refusals, b.restores, b.size, b.created_at, b.updated_at, b.phase_at, b.ci_changed_at, b.deadline_at,
+	b.mr_number, b.code, b.message, b.refusals, b.restores, b.size, b.tested, b.why, b.created_at, b.updated_at, b.phase_at, b.ci_changed_at, b.deadline_at,
 	b.ci_conclusion, b.landed_differs`
 
 // scanBatch scans batchColumns and what more a query selects after them.
 func scanBatch(scan scan, b *bot.Batch, more ...any) error {
 	var now, created, updated, phase, checks, deadline instant
 	fields := []any{&now, &b.ID, &b.QueueID, &b.Status, &b.Phase, &b.Version, &b.Kind, &b.Cohort, &b.Token, &b.Build, &b.BaseSHA, &b.HeadSHA, &b.LandedSHA,
-		&b.MRNumber, &b.Code, &b.Message, &b.Refusals, &b.Restores, &b.Size, &created, &updated, &phase, &checks, &deadline,
+		&b.MRNumber, &b.Code, &b.Message, &b.Refusals, &b.Restores, &b.Size, &b.Tested, &b.Why, &created, &updated, &phase, &checks, &deadline,
 		&b.CIConclusion, &b.LandedDiffers}
 	err := scan(append(fields, more...)...)
 	b.CreatedAt, b.UpdatedAt = created.Time, updated.Time

@@ -23,9 +23,9 @@ func (s *Store) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bo
 		point: fault.Build,
 		run: func(tx *tx) error {
 			var err error
-			ok, err = tx.guardBatch(ctx, guard, `phase = ?, phase_at = {now}, build = build + 1, base_sha = ?, head_sha = ?, deadline_at = {later},
+			ok, err = tx.guardBatch(ctx, guard, `phase = ?, phase_at = {now}, build = build + 1, base_sha = ?, head_sha = ?, tested = ?, deadline_at = {later},
 				code = '', message = '', ci_conclusion = '', ci_fingerprint = '', ci_changed_at = {now}`,
-				bot.PhaseBuilt, result.BaseSHA, result.HeadSHA, micros(record.Timeout))
+				bot.PhaseBuilt, result.BaseSHA, result.HeadSHA, result.Merged(), micros(record.Timeout))
 			if err != nil {
 				return err
 			}

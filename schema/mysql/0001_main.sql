@@ -126,6 +126,8 @@ CREATE TABLE merge_batch (
   cohort         BIGINT        NOT NULL COMMENT '0 = none',
   token          VARCHAR(16)   NOT NULL,
   size           INT           NOT NULL COMMENT 'members claimed',
+  tested         INT           NOT NULL DEFAULT 0 COMMENT 'members in the build recorded last',
+  why            VARCHAR(500)  NOT NULL DEFAULT '' COMMENT 'why these members',
   build          INT           NOT NULL COMMENT 'builds recorded so far',
   base_sha       VARCHAR(64)   NOT NULL,
   head_sha       VARCHAR(64)   NOT NULL,

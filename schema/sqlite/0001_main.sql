@@ -122,6 +122,8 @@ CREATE TABLE merge_batch (
   cohort         INTEGER NOT NULL, -- 0 = none
   token          TEXT    NOT NULL,
   size           INTEGER NOT NULL, -- members claimed
+  tested         INTEGER NOT NULL DEFAULT 0, -- members in the build recorded last
+  why            TEXT    NOT NULL DEFAULT '', -- why these members
   build          INTEGER NOT NULL, -- builds recorded so far
   base_sha       TEXT    NOT NULL,
   head_sha       TEXT    NOT NULL,
