@@ -27,12 +27,20 @@ var (
 	ErrForbidden = errors.New("the host forbids it")
 )
 
-// RateLimitedError says the host asked for a pause. It matches errors.As.
-type RateLimitedError struct{ RetryAfter time.Duration }
+// RateLimitedError says that nothing was called, and that nothing is to be called for a while: the host asked for a pause, or calls are held
+// back because the last ones failed. It matches errors.As.
+type RateLimitedError struct {
+	RetryAfter time.Duration
+	Because    string // empty: the host asked
+}
 
-// Error names the pause the host asked for.
+// Error names the pause and who wants it.
 func (e *RateLimitedError) Error() string {
-	return "the host asks for a pause of " + e.RetryAfter.Round(time.Second).String()
+	pause := e.RetryAfter.Round(time.Second).String()
+	if e.Because != "" {
+		return e.Because + ": not tried again for " + pause
+	}
+	return "the host asks for a pause of " + pause
 }
 
 // MRState is the state of a merge request on the host.
@@ -62,6 +70,7 @@ type MRSnapshot struct {
 	ChangesCI    bool // a fork's: it changes files that say what CI does (also when that cannot be told)
 	Target       string
 	MergeSHA     string // the commit that landed it, only when MRMerged
+	ClosedBy     string // login of who closed it, only when MRClosed and the host says so
 	URL          string
 	UpdatedAt    time.Time
 }

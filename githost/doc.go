@@ -3,6 +3,7 @@
 // An HTTP request of an adapter passes, from the outside in:
 //
 //	NewClient   follows redirects of reads on the same host only, refuses all others
+//	Breaker     per host: calls about a repository, or to a host, that fail again and again are held back
 //	Polite      per credential: one write at a time, a pause between writes, silence while the host asks for one,
 //	            conditional reads
 //	(auth)      the adapter's own: an App's installation token, a personal token

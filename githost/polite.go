@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,9 +17,11 @@ import (
 // PoliteConfig configures a Polite.
 type PoliteConfig struct {
 	Next     http.RoundTripper // authenticates, then Wire
-	Identity string            // names the credential in the cache; not a secret
+	Identity string            // names the credential in the cache and for the meter; not a secret
 	Spacing  time.Duration     // least time from the end of one write to the start of the next; 0: none
 	Cache    *Cache            // shared between credentials; nil: no conditional reads
+	Host     string            // its configured name, for the meter
+	Meter    Meter             // nil: nobody counts
 }
 
 // Polite keeps one credential within what a host asks of well-behaved programs. It never repeats a request.
@@ -34,6 +37,9 @@ type Polite struct {
 
 // NewPolite makes the layer of one credential.
 func NewPolite(config PoliteConfig) *Polite {
+	if config.Meter == nil {
+		config.Meter = noMeter{}
+	}
 	p := &Polite{config: config, turn: make(chan struct{}, 1)}
 	p.turn <- struct{}{}
 	return p
@@ -117,20 +123,29 @@ func (p *Polite) observe(resp *http.Response, err error) (*http.Response, error)
 		defer p.mu.Unlock()
 		wait := limited.RetryAfter
 		if wait <= 0 {
-			// At least a minute, then ever longer, as the hosts ask.
-			wait = min(time.Minute<<min(p.strikes, 4), 15*time.Minute)
-			p.strikes++
+			// Requests that were out together are refused together: that is one strike.
+			if wait = time.Until(p.until); wait <= 0 {
+				// At least a minute, then ever longer, as the hosts ask. Who comes back adds what keeps instances apart.
+				wait = min(time.Minute<<min(p.strikes, 4), 15*time.Minute)
+				p.strikes++
+			}
 		}
 		if until := time.Now().Add(wait); until.After(p.until) {
 			p.until = until
 		}
+		p.config.Meter.Paused(p.config.Host, wait)
 		return nil, &bot.RateLimitedError{RetryAfter: wait}
 	case err != nil:
 		return nil, err
 	}
 	p.mu.Lock()
-	p.strikes = 0
+	if !time.Now().Before(p.until) { // else it was out before the host asked
+		p.strikes = 0
+	}
 	p.mu.Unlock()
+	if n, err := strconv.Atoi(firstHeader(resp.Header, "X-RateLimit-Remaining", "RateLimit-Remaining")); err == nil {
+		p.config.Meter.Remains(p.config.Host, p.config.Identity, n)
+	}
 	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
 		resp.Header.Del(name)
 	}

@@ -49,6 +49,16 @@ func wire(t *testing.T, next http.RoundTripper) *githost.Wire {
 	return githost.NewWire(githost.WireConfig{Origin: u, Transport: next, MaxAnswer: 1000})
 }
 
+// wireWith is a wire with a meter.
+func wireWith(t *testing.T, next http.RoundTripper, meter githost.Meter) *githost.Wire {
+	t.Helper()
+	u, err := url.Parse(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return githost.NewWire(githost.WireConfig{Origin: u, Transport: next, Host: "git", Route: route, Meter: meter})
+}
+
 func client(t *testing.T, next http.RoundTripper) *http.Client {
 	t.Helper()
 	return githost.NewClient(githost.NewPolite(githost.PoliteConfig{Next: wire(t, next)}))

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
@@ -20,6 +21,9 @@ type WireConfig struct {
 	UserAgent string            // empty: "batchbot"
 	Timeout   time.Duration     // for one request and its whole answer; 0: 30 s
 	MaxAnswer int64             // bytes; 0: 16 MiB
+	Host      string            // its configured name, for the meter
+	Route     Route             // names what is counted; nil: the method alone
+	Meter     Meter             // nil: nobody counts
 }
 
 // Wire is the innermost round tripper of a host, shared by all its credentials. Answers it returns are complete and in memory, so
@@ -53,6 +57,12 @@ func NewWire(config WireConfig) *Wire {
 	if config.MaxAnswer == 0 {
 		config.MaxAnswer = 16 << 20
 	}
+	if config.Route == nil {
+		config.Route = func(*http.Request) (string, string) { return "", "" }
+	}
+	if config.Meter == nil {
+		config.Meter = noMeter{}
+	}
 	return &Wire{config}
 }
 
@@ -67,14 +77,20 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer cancel()
 	req = req.Clone(ctx)
 	req.Header.Set("User-Agent", w.config.UserAgent)
+	code := 0
+	defer func() {
+		_, resource := w.config.Route(req)
+		w.config.Meter.Requested(w.config.Host, strings.TrimSpace(req.Method+" "+resource), code)
+	}()
 	resp, err := w.config.Transport.RoundTrip(req)
 	if err != nil {
-		return nil, err
+		return nil, &unansweredError{err}
 	}
+	code = resp.StatusCode
 	body, err := io.ReadAll(io.LimitReader(resp.Body, w.config.MaxAnswer+1))
 	_ = resp.Body.Close()
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return nil, &unansweredError{fmt.Errorf("reading the answer: %w", err)}
 	}
 	if int64(len(body)) > w.config.MaxAnswer {
 		return nil, fmt.Errorf("the answer is larger than %d bytes", w.config.MaxAnswer)
@@ -85,6 +101,12 @@ func (w *Wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil
 }
+
+// unansweredError marks what went wrong on the way, so that layers further out can tell it from what the host said. It reads as its cause.
+type unansweredError struct{ cause error }
+
+func (e *unansweredError) Error() string { return e.cause.Error() }
+func (e *unansweredError) Unwrap() error { return e.cause }
 
 // origin is the scheme and authority of a URL.
 func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -180,12 +181,12 @@ func (l *Looker) next(repository int64, look Look, err error) {
 	default:
 		s.interval = min(2*s.interval, l.config.Most)
 	}
-	pause := s.interval
-	if limited, ok := errors.AsType[*bot.RateLimitedError](err); ok {
-		pause = max(pause, limited.RetryAfter)
-	}
 	// Looks at many repositories spread instead of marching together; the tick comes each Base, so a little early is on time.
-	s.due, s.underWay = time.Now().Add(pause-lease.Jitter(l.config.Base/4)), false
+	pause := s.interval - lease.Jitter(l.config.Base/4)
+	if limited, ok := errors.AsType[*bot.RateLimitedError](err); ok {
+		pause = max(pause, limited.RetryAfter+lease.Jitter(l.config.Base/4))
+	}
+	s.due, s.underWay = time.Now().Add(pause), false
 	l.plan[repository] = s
 }
 
@@ -359,6 +360,12 @@ func (l *Looker) comments(ctx context.Context, host bot.Host, repo bot.Repositor
 	for _, mr := range mrs {
 		if mr.UpdatedAt.Before(since) {
 			continue
+		}
+		if strings.HasPrefix(mr.SourceBranch, bot.BatchBranchPrefix) && !mr.FromFork {
+			// Open, and maybe of a batch that is over.
+			if _, err := l.config.Applier.ReconcileMR(ctx, repo, mr.Number, "look"); err != nil {
+				failed = append(failed, err)
+			}
 		}
 		reviews, err := host.ListReviewComments(ctx, repo, mr.Number)
 		if err != nil {

@@ -40,6 +40,7 @@ type Config struct {
 	Timeout       time.Duration     // of one request; 0: 30 s
 	WriteSpacing  time.Duration     // between two writes of one credential; 0 on github.com: 1 s; negative: none
 	Logger        *slog.Logger      // nil: discarded
+	Meter         githost.Meter     // nil: nobody counts
 }
 
 // Host is one GitHub. Its methods may be called by several goroutines.
@@ -52,6 +53,7 @@ type Host struct {
 	git     string   // no slash at the end
 	log     *slog.Logger
 	wire    *githost.Wire
+	breaker *githost.Breaker
 	cache   *githost.Cache
 
 	app  *github.Client // as the App itself; nil with a token
@@ -131,7 +133,11 @@ func New(config Config) (*Host, error) {
 		Transport: config.HTTPTransport,
 		UserAgent: config.UserAgent,
 		Timeout:   config.Timeout,
+		Host:      config.Name,
+		Route:     h.route,
+		Meter:     config.Meter,
 	})
+	h.breaker = githost.NewBreaker(githost.BreakerConfig{Host: config.Name, Route: h.route, Meter: config.Meter, Logger: h.log})
 	switch hasApp, hasToken := config.AppID != 0 || config.PrivateKey != "", config.Token != ""; {
 	case hasApp && hasToken:
 		return fail("both an App and a token are given: choose one")
@@ -196,12 +202,14 @@ func (h *Host) Name() string { return h.config.Name }
 
 // client makes the client of one credential on top of its authentication.
 func (h *Host) client(identity string, auth http.RoundTripper) *client {
-	c := github.NewClient(githost.NewClient(githost.NewPolite(githost.PoliteConfig{
+	c := github.NewClient(githost.NewClient(h.breaker.Guard(githost.NewPolite(githost.PoliteConfig{
 		Next:     auth,
 		Identity: identity,
 		Spacing:  h.config.WriteSpacing,
 		Cache:    h.cache,
-	})))
+		Host:     h.config.Name,
+		Meter:    h.config.Meter,
+	}))))
 	c.BaseURL, c.UploadURL = h.api, h.upload
 	c.UserAgent = ""
 	return &client{Client: c}

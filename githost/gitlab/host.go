@@ -42,6 +42,7 @@ type Config struct {
 	Timeout       time.Duration     // of one request; 0: 30 s
 	WriteSpacing  time.Duration     // between two writes; 0 on gitlab.com: 200 ms; negative: none
 	Logger        *slog.Logger      // nil: discarded
+	Meter         githost.Meter     // nil: nobody counts
 }
 
 // Host is one GitLab. Its methods may be called by several goroutines.
@@ -174,13 +175,19 @@ func (h *Host) newClient() (*client, error) {
 		Transport: h.config.HTTPTransport,
 		UserAgent: h.config.UserAgent,
 		Timeout:   h.config.Timeout,
+		Host:      h.config.Name,
+		Route:     h.route,
+		Meter:     h.config.Meter,
 	})
-	web := githost.NewClient(githost.NewPolite(githost.PoliteConfig{
+	breaker := githost.NewBreaker(githost.BreakerConfig{Host: h.config.Name, Route: h.route, Meter: h.config.Meter, Logger: h.log})
+	web := githost.NewClient(breaker.Guard(githost.NewPolite(githost.PoliteConfig{
 		Next:     private{wire, h.config.Token.Reveal()},
 		Identity: "token",
 		Spacing:  h.config.WriteSpacing,
 		Cache:    githost.NewCache(16 << 20),
-	}))
+		Host:     h.config.Name,
+		Meter:    h.config.Meter,
+	})))
 	web.CheckRedirect = refuseRedirects
 	// Without a token: go-gitlab would put it into a header that net/http carries along to wherever it is sent (finding 7).
 	c, err := gitlab.NewClient("", gitlab.WithBaseURL(h.api.String()), gitlab.WithHTTPClient(web), //nolint:staticcheck // deprecated upstream, kept behind this package

@@ -6,11 +6,24 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/xanzy/go-gitlab"
 )
 
 const pageSize = 100
+
+// route says what a request is about. The bot names projects by their id; below one GitLab's addresses name the resource first.
+func (h *Host) route(req *http.Request) (repository, resource string) {
+	path := strings.Split(strings.TrimPrefix(req.URL.Path, h.api.Path), "/")
+	switch {
+	case len(path) > 2 && path[0] == "projects":
+		return "projects/" + path[1], path[2]
+	case len(path) == 2 && path[0] == "projects":
+		return "projects/" + path[1], "projects"
+	}
+	return "", path[0]
+}
 
 // get reads path as JSON into v, for endpoints go-gitlab does not know well enough.
 func (c *client) get(ctx context.Context, path string, v any) error {
