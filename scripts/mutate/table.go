@@ -20,6 +20,7 @@ const (
 	inLock       = "store/lock.go"
 	inDB         = "store/db.go"
 	inPurge      = "store/purge.go"
+	inReconcile  = "store/reconcile.go"
 )
 
 // uniqueKeyGone turns a unique key into an ordinary one.
@@ -39,7 +40,8 @@ const (
 		}
 	}
 `
-	membersLeave = `	if err := t.leave(ctx, batch, members, settlement.Members); err != nil {
+	membersLeave = `	left, err := t.leave(ctx, batch, members, settlement.Members)
+	if err != nil {
 		return false, err
 	}
 `
@@ -180,6 +182,11 @@ var mutations = []mutation{
 		"outbox/wanted again while it is done, it stays due", "sqlite"},
 	{"lease: a new wish leaves a held errand alone", []edit{{inEffects, "next_attempt_at = CASE WHEN status = 1 THEN next_attempt_at ELSE {later} END", "next_attempt_at = {later}"}},
 		"outbox/wanted again while it is done, nobody starts beside", "sqlite"},
+	{"lease: only what was given up is tried again", []edit{{inReconcile, "WHERE id = ? AND status = ?`, errandDue, id, errandGivenUp)", "WHERE id = ? AND status > 0 * ?`, errandDue, id, errandGivenUp)"}},
+		"TestErrandsThatWereGivenUpAreTriedAgainWhenAsked", "sqlite"},
+	{"lease: only a failed delivery is tried again", []edit{{inReconcile, "WHERE id = ? AND status = ? AND attempts = ? AND payload", "WHERE id = ? AND status > 0 * ? AND attempts = ? AND payload"}},
+		"TestDeliveriesThatFailedAreTriedAgainWhenAsked", "sqlite"},
+	{"lease: a purged delivery is not tried again", []edit{{inReconcile, " AND payload IS NOT NULL`", "`"}}, "TestDeliveriesThatFailedAreTriedAgainWhenAsked", "sqlite"},
 	{"advisory lock: the map before the session", []edit{{inLock, "holder != nil && holder == l.lease", "holder != nil && false"}}, "lock/one holder at a time, whoever asks", "mysql"},
 	{"advisory lock: a lost one is not released", []edit{{inLock, "if l.held[name] != holder || holder != l.lease {", "if false {"}}, "guards/a lost lock is not released on its successor", "mysql"},
 	{"retention: by the database's clock", []edit{{inPurge, "`DELETE FROM delivery WHERE received_at < {ago} AND id IN (%s)`, []any{micros(keepKeys)}", "`DELETE FROM delivery WHERE received_at < {ago} AND id IN (%s)`, []any{micros(0)}"}, {inPurge, "`SELECT id FROM delivery WHERE received_at < {ago} ORDER BY received_at, id LIMIT ?`, []any{micros(keepKeys)}", "`SELECT id FROM delivery WHERE received_at < {ago} ORDER BY received_at, id LIMIT ?`, []any{micros(0)}"}},
