@@ -199,6 +199,8 @@ type Comments interface {
 	// UpsertComment edits our comment that holds marker, or writes one: known is tried first when not 0, then the thread is
 	// searched by marker and author. It returns the comment's id.
 	UpsertComment(ctx context.Context, repo Repository, number int, marker, body string, known int64) (int64, error)
+	// HasComment reports whether a comment of ours on merge request number is still there.
+	HasComment(ctx context.Context, repo Repository, number int, id int64) (bool, error)
 	// React acknowledges a comment on merge request number, best effort; a comment that is gone or cannot take reactions is no error.
 	React(ctx context.Context, repo Repository, number int, kind CommentKind, id int64, reaction Reaction) error
 	// ListComments lists conversation comments of the whole repository written at or after since (host's clock), oldest first.

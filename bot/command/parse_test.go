@@ -99,8 +99,8 @@ func TestInputIsBounded(t *testing.T) {
 func TestVerbsHaveAStanding(t *testing.T) {
 	t.Parallel()
 	for verb, want := range map[Verb]Standing{
-		"": Ours, "cancel": Ours, "retry": Ours, "status": Ours, "help": Ours,
-		"why": Later, "priority": Later, "alone": Later, "now": Later, "pause": Later, "resume": Later, "unblock": Later,
+		"": Ours, "cancel": Ours, "retry": Ours, "status": Ours, "help": Ours, "unblock": Ours,
+		"why": Later, "priority": Later, "alone": Later, "now": Later, "pause": Later, "resume": Later,
 		"join": Later, "leave": Later, "with": Later, "submit": Later, "approve": Later,
 		"cancle": Unknown, "merge": Unknown,
 	} {

@@ -10,17 +10,18 @@ type Verb string
 
 // The verbs of this version.
 const (
-	Apply  Verb = "" // /batch alone
-	Cancel Verb = "cancel"
-	Retry  Verb = "retry"
-	Status Verb = "status"
-	Help   Verb = "help"
+	Apply   Verb = "" // /batch alone
+	Cancel  Verb = "cancel"
+	Retry   Verb = "retry"
+	Status  Verb = "status"
+	Help    Verb = "help"
+	Unblock Verb = "unblock" // operators; with merged, failed or resume
 )
 
 // ours are the verbs this version carries out, later those it knows and does not.
 var (
-	ours  = []Verb{Cancel, Retry, Status, Help}
-	later = []Verb{"why", "priority", "alone", "now", "pause", "resume", "unblock", "join", "leave", "with", "submit", "approve"}
+	ours  = []Verb{Cancel, Retry, Status, Help, Unblock}
+	later = []Verb{"why", "priority", "alone", "now", "pause", "resume", "join", "leave", "with", "submit", "approve"}
 )
 
 // Standing says what the bot can do with a verb.

@@ -21,9 +21,11 @@ type ApplierConfig struct {
 	ParseSettings func(content []byte, defaultBranch string) (bot.RepositorySettings, error)
 	Nudge         func(queueID int64) // something changed for a queue; must not block
 	NudgeOutbox   func()              // something is to be said; must not block
-	NewID         func() string       // operation ids; nil: random UUIDs
-	ExpiresIn     time.Duration       // how long an operation waits for approval; 0: 30 days
-	Logger        *slog.Logger        // nil: silent
+	// Order carries out an operator's word about a batch; nil: there is nobody to do it.
+	Order     func(ctx context.Context, order bot.OperatorOrder) (bot.OperatorAnswer, error)
+	NewID     func() string // operation ids; nil: random UUIDs
+	ExpiresIn time.Duration // how long an operation waits for approval; 0: 30 days
+	Logger    *slog.Logger  // nil: silent
 }
 
 // Applier turns events into operations. Doing the same event twice equals doing it once.

@@ -33,7 +33,7 @@ func (a *Applier) Comment(ctx context.Context, repo bot.Repository, c bot.Commen
 	}
 	commands, more := command.Parse(c.Body)
 	for _, cmd := range commands {
-		o := order{repo: repo, comment: c, verb: cmd.Verb, ref: bot.CommandRef{
+		o := order{repo: repo, comment: c, verb: cmd.Verb, args: cmd.Args, ref: bot.CommandRef{
 			RequestID: requestID(repo, c, fmt.Sprint(cmd.Line)),
 			Order:     bot.CommandOrder{At: c.CreatedAt.UnixMicro(), ID: c.ID},
 			By:        c.Author.Login,
@@ -69,6 +69,7 @@ type order struct {
 	repo    bot.Repository
 	comment bot.Comment
 	verb    command.Verb
+	args    []string
 	ref     bot.CommandRef
 }
 
@@ -119,6 +120,9 @@ func (a *Applier) carryOut(ctx context.Context, o order) error {
 	if err != nil {
 		return fmt.Errorf("reading it: %w", err)
 	}
+	if o.verb == command.Unblock {
+		return a.unblock(ctx, host, o)
+	}
 	may, err := a.may(ctx, host, o, mr)
 	if err != nil {
 		return err
@@ -165,6 +169,54 @@ func (a *Applier) may(ctx context.Context, host bot.Host, o order, mr bot.MRSnap
 		return false, fmt.Errorf("reading the permission of %s: %w", o.comment.Author.Login, err)
 	}
 	return permission.AtLeast(bot.PermissionWrite), nil
+}
+
+// unblock takes an operator's word about the blocked batch that the merge request is, or rides in.
+func (a *Applier) unblock(ctx context.Context, host bot.Host, o order) error {
+	permission, err := host.Permission(ctx, o.repo, o.comment.Author)
+	if err != nil && !errors.Is(err, bot.ErrNotFound) {
+		return fmt.Errorf("reading the permission of %s: %w", o.comment.Author.Login, err)
+	}
+	if !permission.AtLeast(bot.PermissionMaintain) {
+		return a.answer(ctx, o, bot.ReactionRefused, message.NotOperator(o.comment.Author.Login))
+	}
+	if a.Order == nil {
+		return a.answer(ctx, o, bot.ReactionConfused, message.NotYet(string(o.verb)))
+	}
+	if len(o.args) != 1 || !slices.Contains([]bot.OperatorWord{bot.WordMerged, bot.WordFailed, bot.WordResume}, bot.OperatorWord(strings.ToLower(o.args[0]))) {
+		return a.answer(ctx, o, bot.ReactionConfused, message.UnblockUsage())
+	}
+	batch, ok, err := a.Records.BatchMR(ctx, o.repo.ID, o.comment.Number)
+	if err != nil {
+		return fmt.Errorf("looking up its batch: %w", err)
+	}
+	if !ok {
+		views, err := a.current(ctx, o.repo, o.comment.Number)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(views, func(v bot.OperationView) bool { return v.Operation.Status == bot.OperationBatched && v.Batch != nil })
+		if i < 0 {
+			return a.answer(ctx, o, bot.ReactionConfused, message.NothingToUnblock())
+		}
+		batch = *views[i].Batch
+	}
+	if err := a.accept(ctx, o); err != nil {
+		return err
+	}
+	// A crash between the order and its answer has it carried out twice: the second time finds the batch no longer blocked, and says so.
+	answer, err := a.Order(ctx, bot.OperatorOrder{
+		BatchID: batch.ID, Word: bot.OperatorWord(strings.ToLower(o.args[0])), Unblock: true, By: o.ref.By, Source: o.ref.Source,
+	})
+	if err != nil {
+		return fmt.Errorf("ruling about batch %d: %w", batch.ID, err)
+	}
+	reaction := bot.ReactionDone
+	if !answer.Done {
+		reaction = bot.ReactionRefused
+	}
+	a.Nudge(batch.QueueID)
+	return a.answer(ctx, o, reaction, message.Ruled(answer))
 }
 
 func (a *Applier) apply(ctx context.Context, o order, r *reading) error {

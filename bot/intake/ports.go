@@ -47,6 +47,9 @@ type Records interface {
 	// BatchMR finds the batch whose aggregated merge request this is; ok false: it is none of ours.
 	BatchMR(ctx context.Context, repositoryID int64, number int) (batch bot.Batch, ok bool, err error)
 
+	// RevisitBatch has the MR of a batch that is over looked at again, soon.
+	RevisitBatch(ctx context.Context, batchID int64) error
+
 	// Apply makes an operation, in one transaction with its command's idempotency row.
 	Apply(ctx context.Context, application bot.Application) (bot.ApplyResult, error)
 	// Move performs one guarded state change, see bot.Move.

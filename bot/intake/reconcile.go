@@ -43,8 +43,7 @@ func (a *Applier) ReconcileMR(ctx context.Context, repo bot.Repository, number i
 		return nil, fmt.Errorf("looking up the batch of %s#%d: %w", repo.Path, number, err)
 	}
 	if ok {
-		a.Nudge(batch.QueueID)
-		return nil, nil
+		return nil, a.batchMR(ctx, repo, batch)
 	}
 	views, err := a.current(ctx, repo, number)
 	if err != nil || !anyFollowed(views) {
@@ -65,6 +64,34 @@ func (a *Applier) ReconcileMR(ctx context.Context, repo bot.Repository, number i
 	}
 	_, moved, err = a.reconcile(ctx, &reading{repo: repo, mr: mr}, source)
 	return moved, err
+}
+
+// batchMR follows a hint about the MR of a batch. That of a batch that is over is looked at again when it is open, or was merged although the batch
+// had failed.
+func (a *Applier) batchMR(ctx context.Context, repo bot.Repository, batch bot.Batch) error {
+	a.Nudge(batch.QueueID)
+	if batch.Status.Active() {
+		return nil
+	}
+	host, err := a.host(repo.Host)
+	if err != nil {
+		return err
+	}
+	mr, err := host.ReadMR(ctx, repo, batch.MRNumber)
+	if errors.Is(err, bot.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the MR %s#%d of batch %d: %w", repo.Path, batch.MRNumber, batch.ID, err)
+	}
+	if mr.State == bot.MRClosed || (mr.State == bot.MRMerged && batch.Status == bot.BatchSucceeded) {
+		return nil
+	}
+	if err := a.Records.RevisitBatch(ctx, batch.ID); err != nil {
+		return fmt.Errorf("having the MR of batch %d looked at: %w", batch.ID, err)
+	}
+	a.NudgeOutbox()
+	return nil
 }
 
 // reconcile moves every followed operation of a merge request until none asks for a move, and returns what is current then.
@@ -103,19 +130,13 @@ func (a *Applier) reconcile(ctx context.Context, r *reading, source string) (vie
 // reconcileOne makes at most one move. stale: the rows were no longer as read.
 func (a *Applier) reconcileOne(ctx context.Context, r *reading, view bot.OperationView, source string) (moved *bot.Move, stale bool, err error) {
 	op := view.Operation
-	if !op.Status.Followed() {
-		return nil, false, nil
-	}
-	var verdict bot.ApprovalVerdict
-	if r.mr.State == bot.MROpen {
-		if verdict, err = a.verdict(ctx, r, view.Queue.Settings.Approvals); err != nil {
-			return nil, false, err
-		}
+	move, ok, err := a.wanted(ctx, r, view)
+	if err != nil {
+		return nil, false, err
 	}
 	if op.Status == bot.OperationBatched {
 		a.Nudge(op.QueueID) // also when nothing moves: a member that reads merged is news for a landing batch
 	}
-	move, ok := bot.Reconcile(op, r.mr, verdict, view.Batch)
 	if !ok {
 		return nil, false, nil
 	}
@@ -129,6 +150,54 @@ func (a *Applier) reconcileOne(ctx context.Context, r *reading, view bot.Operati
 	}
 	a.moved(r.repo, op, move)
 	return &move, false, nil
+}
+
+// wanted is the move that brings an operation in line with its merge request; ok false: it is.
+func (a *Applier) wanted(ctx context.Context, r *reading, view bot.OperationView) (move bot.Move, ok bool, err error) {
+	if !view.Operation.Status.Followed() {
+		return bot.Move{}, false, nil
+	}
+	var verdict bot.ApprovalVerdict
+	if r.mr.State == bot.MROpen {
+		if verdict, err = a.verdict(ctx, r, view.Queue.Settings.Approvals); err != nil {
+			return bot.Move{}, false, err
+		}
+	}
+	move, ok = bot.Reconcile(view.Operation, r.mr, verdict, view.Batch)
+	return move, ok, nil
+}
+
+// Compare says what ReconcileMR would do first to the operations of one merge request, and does nothing. An error that wraps bot.ErrNotFound
+// means that the merge request is not there.
+func (a *Applier) Compare(ctx context.Context, repo bot.Repository, number int) (mr bot.MRSnapshot, moves []bot.Move, err error) {
+	views, err := a.current(ctx, repo, number)
+	if err != nil || !anyFollowed(views) {
+		return bot.MRSnapshot{}, nil, err
+	}
+	host, err := a.host(repo.Host)
+	if err != nil {
+		return bot.MRSnapshot{}, nil, err
+	}
+	if mr, err = host.ReadMR(ctx, repo, number); err != nil {
+		return mr, nil, fmt.Errorf("reading %s#%d: %w", repo.Path, number, err)
+	}
+	r := &reading{repo: repo, mr: mr}
+	for _, view := range views {
+		move, ok, err := a.wanted(ctx, r, view)
+		if err != nil {
+			return mr, nil, err
+		}
+		if ok {
+			moves = append(moves, move)
+		}
+	}
+	return mr, moves, nil
+}
+
+// RefreshRepository makes, refreshes or ends the row of a repository, as the host says of it now.
+func (a *Applier) RefreshRepository(ctx context.Context, repo bot.Repository) error {
+	_, _, err := a.readRepository(ctx, repo, repo.Active)
+	return err
 }
 
 // moved says what changed and wakes who has to know.

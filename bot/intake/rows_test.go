@@ -27,6 +27,7 @@ type fakeRows struct {
 	watched     string // what QueuesWatching was asked about
 	expired     int
 	purged      int
+	revisited   []int64 // batches whose MR is to be looked at
 }
 
 func (r *fakeRows) find(is func(bot.Operation) bool) int {
@@ -146,6 +147,13 @@ func (r *fakeRows) QueuesWatching(_ context.Context, _ int64, sha string) ([]int
 func (r *fakeRows) BatchMR(_ context.Context, _ int64, number int) (bot.Batch, bool, error) {
 	b, ok := r.batchMRs[number]
 	return b, ok, r.steps.do("BatchMR", nil)
+}
+
+func (r *fakeRows) RevisitBatch(_ context.Context, batchID int64) error {
+	return r.steps.do("RevisitBatch", func() error {
+		r.revisited = append(r.revisited, batchID)
+		return nil
+	})
 }
 
 func (r *fakeRows) Apply(_ context.Context, a bot.Application) (result bot.ApplyResult, err error) {

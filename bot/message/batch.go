@@ -2,6 +2,7 @@ package message
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/batchbot/batchbot/bot"
@@ -95,10 +96,35 @@ func BatchReport(view bot.BatchView, links Links) string {
 	return b.String()
 }
 
+// Blocked is the comment on the batch MR that a person is needed, and for what.
+func Blocked(batch bot.Batch, target string) string {
+	s := fmt.Sprintf("%s\n**Batch %d is blocked and needs a person", BlockedMarker(batch, target), batch.ID)
+	if c := cause(batch.Code); c != "" {
+		s += ": " + c
+	}
+	s += ".**"
+	if batch.Message != "" {
+		s += " " + sentence(upper(detail(batch.Message)))
+	}
+	return s + "\n\nNothing else of its queue lands before. Merge this merge request or close it, and the bot goes on by itself; " +
+		"or comment `/batch unblock merged`, `/batch unblock failed` or `/batch unblock resume` (maintainers).\n"
+}
+
+// Reopened is the comment with which the MR of a batch that is over is closed again.
+func Reopened(batch bot.Batch) string {
+	return fmt.Sprintf("%s\nBatch %d is over, so its merge request is closed again: its members wait in the queue or have landed, and what was tested then is not what the "+
+		"target branch would become now. Comment `/batch` on a member instead.\n", ReopenedMarker(batch), batch.ID)
+}
+
 func headline(view bot.BatchView) string {
 	b := view.Batch
 	name := fmt.Sprintf("Batch %d", b.ID)
+	late := slices.ContainsFunc(view.Members, func(m bot.BatchMember) bool { return m.Event == bot.MemberLandedLate })
 	switch {
+	case late:
+		return name + " was over when it was merged: its members are recorded as landed in " + code(view.Queue.Target) + ". It had ended because " + cause(b.Code) + "."
+	case b.Code == bot.CodeLandedEvicted:
+		return name + " landed in " + code(view.Queue.Target) + ", and with it what had left it. Look at it now."
 	case b.LandedDiffers:
 		return name + " landed in " + code(view.Queue.Target) + ", but what landed is not what was tested: somebody pushed at the same moment. Look at it now."
 	case b.Status == bot.BatchSucceeded && b.LandedSHA != "":
@@ -127,6 +153,8 @@ func outcome(m bot.BatchMember) string {
 			return "landed: the target branch contained it already"
 		}
 		return "landed"
+	case bot.MemberLandedLate:
+		return "landed late"
 	case bot.MemberEvicted:
 		return "left, because " + why(m.Reason, m.Detail)
 	case bot.MemberReturned:

@@ -34,6 +34,16 @@ func ReportMarker(batch bot.Batch) string {
 	return marker("report", fmt.Sprintf("%d-%s", batch.ID, batch.Token))
 }
 
+// ReopenedMarker marks the comment with which the MR of a batch that is over is closed again.
+func ReopenedMarker(batch bot.Batch) string {
+	return marker("reopened", fmt.Sprintf("%d-%s", batch.ID, batch.Token))
+}
+
+// BlockedMarker marks the comment that a batch is blocked; target is that of its errand.
+func BlockedMarker(batch bot.Batch, target string) string {
+	return marker("blocked", fmt.Sprintf("%s-%s", target, batch.Token))
+}
+
 // IsOwn reports whether a comment was written by a bot of this kind. It matters where the bot acts with a person's token and
 // its comments cannot be told by their author.
 func IsOwn(body string) bool { return strings.HasPrefix(strings.TrimSpace(body), MarkerPrefix) }

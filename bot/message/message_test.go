@@ -110,6 +110,10 @@ func texts() map[string]string {
 	failed := view(bot.OperationFailed, bot.ReasonCIRed, "https://ci.example/run/9")
 	failed.Batch = batch(bot.BatchFailed, bot.CodeCIRed)
 	missing := "needs 1 more approval at 1111111 from somebody with write access"
+	lateView := bot.BatchView{Batch: *batch(bot.BatchFailed, bot.CodeClosed), Queue: bot.Queue{Target: "main"}, Members: []bot.BatchMember{
+		{Operation: operation(bot.OperationMerged, bot.ReasonLandedLate, ""), HeadSHA: headSHA, Event: bot.MemberLandedLate},
+	}}
+	late := BatchReport(lateView, links)
 	differs := bot.BatchView{Batch: *batch(bot.BatchSucceeded, bot.CodeLandedDiffers), Queue: bot.Queue{Target: "main"}}
 	differs.Batch.LandedDiffers = true
 	pending := view(bot.OperationPendingApproval, bot.ReasonApplied, missing)
@@ -145,6 +149,7 @@ func texts() map[string]string {
 		"notice_suspect":        Notice(entry(bot.OperationBatched, bot.OperationWaiting, bot.ReasonSuspect, ""), links),
 		"notice_batch_failed":   Notice(entry(bot.OperationBatched, bot.OperationWaiting, bot.ReasonBatchFailed, "the target branch kept moving"), links),
 		"notice_expired":        Notice(entry(bot.OperationPendingApproval, bot.OperationExpired, bot.ReasonExpired, ""), links),
+		"notice_landed_evicted": Notice(entry(bot.OperationPendingApproval, bot.OperationMerged, bot.ReasonLandedEvicted, landedSHA), links),
 		"notice_cancelled":      Notice(entry(bot.OperationBatched, bot.OperationCancelled, bot.ReasonCancelled, ""), links),
 
 		"reply_help":            Help(),
@@ -168,11 +173,19 @@ func texts() map[string]string {
 		"reply_retry_nothing":   NothingToRetry(&cancelled, links),
 		"reply_retry_waiting":   NothingToRetry(&waiting, links),
 		"reply_not_yet":         NotYet("pause"),
+		"reply_not_operator":    NotOperator("mallory"),
+		"reply_unblock_usage":   UnblockUsage(),
+		"reply_unblock_nothing": NothingToUnblock(),
+		"reply_ruled":           Ruled(bot.OperatorAnswer{Text: "its MR 4 reads open: close it first"}),
 		"reply_unknown":         Unknown("cancle", "cancel"),
 		"reply_unknown_far":     Unknown("deploy", ""),
 		"reply_too_many":        TooMany(10),
 		"reply_status":          Status(bot.StickyView{Operations: []bot.OperationView{pending}}, links),
 
+		"batch_blocked":        Blocked(*blocked.Batch, "7/12"),
+		"batch_reopened":       Reopened(*batch(bot.BatchFailed, bot.CodeCIRed)),
+		"batch_report_late":    late,
+		"batch_report_evicted": report(bot.BatchSucceeded, bot.CodeLandedEvicted, "Add a retry to the uploader"),
 		"batch_title":          batchMR("main", members("Add a retry to the uploader")).Title + "\n",
 		"batch_body":           batchMR("main", members("Add a retry to the uploader")).Body,
 		"batch_merge_commit":   mergeTitle + "\n\n" + mergeBody,
@@ -236,7 +249,7 @@ func TestEveryReasonAndCodeHasWords(t *testing.T) {
 		bot.ReasonApplied, bot.ReasonApproved, bot.ReasonClaimed, bot.ReasonCancelled, bot.ReasonRetried, bot.ReasonHeadMoved, bot.ReasonClosed,
 		bot.ReasonRetargeted, bot.ReasonDrafted, bot.ReasonUnapproved, bot.ReasonConflict, bot.ReasonConflictBatch, bot.ReasonUnrelated,
 		bot.ReasonPushRefused, bot.ReasonCIRed, bot.ReasonSuspect, bot.ReasonBatchFailed, bot.ReasonLanded, bot.ReasonContained,
-		bot.ReasonMergedOutside, bot.ReasonExpired,
+		bot.ReasonMergedOutside, bot.ReasonExpired, bot.ReasonLandedEvicted, bot.ReasonLandedLate,
 	} {
 		if because(r) == because("") {
 			t.Errorf("reason %q has no words", r)
@@ -245,7 +258,7 @@ func TestEveryReasonAndCodeHasWords(t *testing.T) {
 	for _, c := range []bot.Code{
 		bot.CodeLanded, bot.CodeLandedDiffers, bot.CodeCIRed, bot.CodeCITimeout, bot.CodeNoCI, bot.CodePushRefused, bot.CodeMergeRefused,
 		bot.CodeTargetMoving, bot.CodeHostGone, bot.CodeClosed, bot.CodeBranchDeleted, bot.CodeForeignPush, bot.CodeAllEvicted,
-		bot.CodeNeedsApproval, bot.CodeManual, bot.CodeOverdue,
+		bot.CodeNeedsApproval, bot.CodeManual, bot.CodeOverdue, bot.CodeLandedEvicted, bot.CodeForced,
 	} {
 		if cause(c) == "" {
 			t.Errorf("code %q has no words", c)

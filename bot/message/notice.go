@@ -65,6 +65,9 @@ func notice(entry bot.HistoryEntry) string {
 	case bot.ReasonBatchFailed:
 		happened = "Its batch ended through nobody's fault" + extra + "."
 		remedy = "Nothing to do: it kept its place and rides again."
+	case bot.ReasonLandedEvicted:
+		happened = "It had left its batch, and yet its commits are in " + target + ": another member of the batch holds them, or an earlier build was merged."
+		remedy = "Look at it, and revert it if it must not be there."
 	case bot.ReasonCancelled:
 		happened = "It was cancelled" + extra + "."
 		remedy = "Comment `/batch` to apply it again."
@@ -95,6 +98,8 @@ func departure(entry bot.HistoryEntry) string {
 		return "Failed and taken out of " + from + "."
 	case bot.OperationExpired:
 		return "Expired."
+	case bot.OperationMerged:
+		return "Landed without consent."
 	}
 	if entry.From == bot.OperationPendingApproval {
 		return "No longer waiting for approval."

@@ -17,9 +17,10 @@ func Help() string {
 | ` + "`/batch cancel`" + ` | takes it out again |
 | ` + "`/batch retry`" + ` | tries a failed one again, at the same commit |
 | ` + "`/batch status`" + ` | says where it stands |
+| ` + "`/batch unblock merged`" + `, ` + "`failed`" + ` or ` + "`resume`" + ` | on a blocked batch or one of its members: it landed; it did not; go on with it (maintainers) |
 | ` + "`/batch help`" + ` | shows this table |
 
-The author of a merge request and everybody with write access may do so. Editing an old comment is not a command.
+The author of a merge request and everybody with write access may do so, where nobody else is named. Editing an old comment is not a command.
 `
 }
 
@@ -121,6 +122,26 @@ func stands(view *bot.OperationView, links Links) string {
 // Landing answers a cancel that came too late.
 func Landing(batch bot.Batch, links Links) string {
 	return "It is too late to cancel: " + links.batch(batch) + " is landing, and what lands is what was tested. Its outcome shows in the status comment.\n"
+}
+
+// NotOperator refuses a command that only maintainers may give.
+func NotOperator(login string) string {
+	return fmt.Sprintf("Sorry, %s: only people who maintain this repository may give this command.\n", inline(login, 60))
+}
+
+// UnblockUsage answers an unblock without one of its words.
+func UnblockUsage() string {
+	return "Say what became of the batch: `/batch unblock merged` (it landed), `/batch unblock failed` (it did not: its members wait again) or `/batch unblock resume` (go on with it).\n"
+}
+
+// NothingToUnblock answers an unblock on a merge request that is neither a batch nor in one.
+func NothingToUnblock() string {
+	return "This merge request is no batch and rides in none. Comment on the batch that is blocked, or on one of its members.\n"
+}
+
+// Ruled is what became of an operator's word about a batch.
+func Ruled(answer bot.OperatorAnswer) string {
+	return sentence(upper(detail(answer.Text))) + "\n"
 }
 
 // NotYet answers a known command that this version does not carry out; verb is one of package command's.

@@ -90,6 +90,10 @@ func because(reason bot.Reason) string {
 		return "it was merged outside of a batch"
 	case bot.ReasonExpired:
 		return "it waited for approval too long"
+	case bot.ReasonLandedEvicted:
+		return "it landed with the batch it had left"
+	case bot.ReasonLandedLate:
+		return "its batch was merged after it was over"
 	}
 	return "of an unknown reason"
 }
@@ -137,6 +141,10 @@ func cause(code bot.Code) string {
 		return "it is ready for a person to merge"
 	case bot.CodeOverdue:
 		return "whether it landed could not be found out in time"
+	case bot.CodeLandedEvicted:
+		return "it brought in what had left it"
+	case bot.CodeForced:
+		return "an operator ended it without asking the host"
 	}
 	return ""
 }
@@ -175,6 +183,8 @@ func state(view bot.OperationView, links Links) string {
 			return "merged outside of a batch"
 		case op.Reason == bot.ReasonContained:
 			return "landed: the target branch contained it already"
+		case op.Reason == bot.ReasonLandedEvicted, op.Reason == bot.ReasonLandedLate:
+			return "landed, although " + because(op.Reason)
 		case view.Batch != nil && view.Batch.LandedSHA != "":
 			return "landed with " + links.batch(*view.Batch) + " as " + code(bot.ShortSHA(view.Batch.LandedSHA))
 		case view.Batch != nil:

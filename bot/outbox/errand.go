@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
@@ -41,6 +42,10 @@ func (s *Sender) do(ctx context.Context, e bot.Errand) (err error) {
 		err = s.deleteBranch(ctx, host, e)
 	case bot.ErrandCloseMember:
 		err = s.closeMember(ctx, host, e, links)
+	case bot.ErrandBatchMR:
+		err = s.batchMR(ctx, e)
+	case bot.ErrandBatchNotice:
+		err = s.batchNotice(ctx, host, e)
 	default:
 		err = fmt.Errorf("errand kind %d is not known to this version: %w", e.Kind, errPointless)
 	}
@@ -117,6 +122,32 @@ func (s *Sender) batchReport(ctx context.Context, host bot.Host, e bot.Errand, l
 	return s.comment(ctx, host, e, message.ReportMarker(view.Batch), message.BatchReport(view, links))
 }
 
+// batchMR has the MR of a batch that is over looked at.
+func (s *Sender) batchMR(ctx context.Context, e bot.Errand) error {
+	id, err := number(e)
+	if err != nil {
+		return err
+	}
+	return s.config.Revisit(ctx, id)
+}
+
+// batchNotice says that a batch is blocked, if it still is: who has to act is told once each time.
+func (s *Sender) batchNotice(ctx context.Context, host bot.Host, e bot.Errand) error {
+	id, _, _ := strings.Cut(e.Target, "/")
+	batchID, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return fmt.Errorf("its target does not begin with the id of a batch: %w", errPointless)
+	}
+	view, err := s.config.Store.BatchView(ctx, batchID)
+	if err != nil {
+		return fmt.Errorf("reading the batch: %w", err)
+	}
+	if view.Batch.Status != bot.BatchBlocked {
+		return nil
+	}
+	return s.comment(ctx, host, e, message.BlockedMarker(view.Batch, e.Target), message.Blocked(view.Batch, e.Target))
+}
+
 func (s *Sender) deleteBranch(ctx context.Context, host bot.Host, e bot.Errand) error {
 	id, err := number(e)
 	if err != nil {
@@ -188,6 +219,9 @@ func (s *Sender) closeMember(ctx context.Context, host bot.Host, e bot.Errand, l
 		return fmt.Errorf("asking what %s contains: %w", op.Target, err)
 	}
 	if !found.Contained[mr.HeadSHA] {
+		if mr.HeadSHA == op.HeadSHA {
+			return nil // recorded by force of an operator: nothing can be said of commits that are not there
+		}
 		return s.comment(ctx, host, e, message.ClosingMarker(op), message.LandedNewer(view, mr.HeadSHA, links))
 	}
 	// Said first: a crash in between leaves an open merge request with the explanation, and the next try closes it.

@@ -19,7 +19,8 @@ type Config struct {
 	Store      Store
 	Hosts      map[string]bot.Host // by configured name
 	Git        bot.Git
-	Logger     *slog.Logger // nil: silent
+	Revisit    func(ctx context.Context, batchID int64) error // looks at the MR of a batch that is over
+	Logger     *slog.Logger                                   // nil: silent
 }
 
 // Sender does errands. Any number of senders may share an outbox.

@@ -131,6 +131,9 @@ func (h *Host) snapshot(mr *gitlab.MergeRequest) bot.MRSnapshot {
 		s.State, s.MergeSHA = bot.MRMerged, landedAs(mr)
 	case "closed":
 		s.State = bot.MRClosed
+		if mr.ClosedBy != nil {
+			s.ClosedBy = mr.ClosedBy.Username
+		}
 	}
 	return s
 }
