@@ -31,6 +31,8 @@ type desk struct {
 	git    *fakeGit
 	steps  *steps
 	sender *Sender
+
+	revisited []int64 // batches whose MR was looked at
 }
 
 func newDesk(t *testing.T) *desk {
@@ -43,7 +45,12 @@ func newDesk(t *testing.T) *desk {
 	d.rows.batch = bot.BatchView{Batch: batch, Queue: bot.Queue{Target: "main"}, Members: []bot.BatchMember{{Operation: op, HeadSHA: pinned, Event: bot.MemberLanded}}}
 	d.rows.entry = bot.HistoryEntry{ID: 31, Operation: op, From: bot.OperationBatched, To: bot.OperationPendingApproval, Reason: bot.ReasonHeadMoved, HeadSHA: newer, BatchID: 7}
 	d.rows.heads = []string{pinned}
-	d.sender = New(Config{Store: d.rows, Hosts: map[string]bot.Host{"git": d.host}, Git: d.git, Pace: lease.Pace{MaxAttempts: 4, Parallel: 1}})
+	d.sender = New(Config{Store: d.rows, Hosts: map[string]bot.Host{"git": d.host}, Git: d.git, Pace: lease.Pace{MaxAttempts: 4, Parallel: 1}, Revisit: func(_ context.Context, id int64) error {
+		return s.do("Revisit", func() error {
+			d.revisited = append(d.revisited, id)
+			return nil
+		})
+	}})
 	return d
 }
 
@@ -87,6 +94,17 @@ func (d *desk) sends() Sent {
 var every = map[bot.ErrandKind]string{
 	bot.ErrandSticky: "5", bot.ErrandNotice: "31", bot.ErrandReply: "git:issue:99:1", bot.ErrandReaction: "git:issue:99:eyes", bot.ErrandCommitStatus: "op-1",
 	bot.ErrandBatchReport: "7", bot.ErrandDeleteBranch: "7", bot.ErrandCloseMember: "op-1",
+	bot.ErrandBatchMR: "7", bot.ErrandBatchNotice: "7/12",
+}
+
+// prepares makes the world one in which an errand of the kind has something to do.
+func (d *desk) prepares(kind bot.ErrandKind) {
+	switch kind {
+	case bot.ErrandCloseMember:
+		d.git.contained = []string{pinned}
+	case bot.ErrandBatchNotice:
+		d.rows.batch.Batch.Status, d.rows.batch.Batch.Code = bot.BatchBlocked, bot.CodeOverdue
+	}
 }
 
 // did says what is on the host after an errand of the kind.
@@ -120,6 +138,12 @@ func (d *desk) did(kind bot.ErrandKind) {
 		if s, ok := d.host.statuses[pinned]; !ok || len(d.host.statuses) != 1 || s.State != bot.CheckSuccess || s.Description != "Landed in main" {
 			d.t.Errorf("statuses %+v", d.host.statuses)
 		}
+	case bot.ErrandBatchMR:
+		if !slices.Contains(d.revisited, 7) {
+			d.t.Errorf("looked at again: %v", d.revisited)
+		}
+	case bot.ErrandBatchNotice:
+		comment(2, message.BlockedMarker(d.rows.batch.Batch, "7/12"), "Batch 7 is blocked and needs a person")
 	case bot.ErrandBatchReport:
 		comment(40, message.ReportMarker(d.rows.batch.Batch), "Batch 7 landed in `main`")
 	case bot.ErrandDeleteBranch:
@@ -140,9 +164,7 @@ func TestEachErrandIsDoneOnceHoweverOftenItIsTried(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
-			if kind == bot.ErrandCloseMember {
-				d.git.contained = []string{pinned}
-			}
+			d.prepares(kind)
 			e := d.wants(kind, target)
 			for range 3 {
 				if sent := d.sends(); sent != (Sent{Claimed: 1, Done: 1}) {
@@ -165,9 +187,7 @@ func TestAnyStepOfAnErrandMayFail(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					for n := 1; ; n++ {
 						d := newDesk(t)
-						if kind == bot.ErrandCloseMember {
-							d.git.contained = []string{pinned}
-						}
+						d.prepares(kind)
 						e := d.wants(kind, target)
 						*d.steps = steps{failAt: n, after: after}
 						first, err := d.sender.RunOnce(context.Background())
@@ -265,6 +285,7 @@ func TestALandedMemberIsClosedOnlyWithAllItHolds(t *testing.T) {
 		{"merged by the host", func(d *desk) { d.host.state = bot.MRMerged }, bot.MRMerged, "", false},
 		{"closed already", func(d *desk) { d.host.state = bot.MRClosed }, bot.MRClosed, "", false},
 		{"another target", func(d *desk) { d.host.target = "next" }, bot.MROpen, "", false},
+		{"recorded by force of an operator", func(*desk) {}, bot.MROpen, "", true},
 		{"applied again", func(d *desk) { d.rows.view.Operation.Status = bot.OperationWaiting }, bot.MROpen, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -323,7 +344,8 @@ func TestWhatAsksNothingIsNotSaid(t *testing.T) {
 	d.rows.batch.Batch.MRNumber = 0
 	d.wants(bot.ErrandNotice, "31")
 	d.wants(bot.ErrandBatchReport, "7")
-	if sent := d.sends(); sent.Done != 2 || len(d.host.comments) != 0 {
+	d.wants(bot.ErrandBatchNotice, "7/12") // blocked no more
+	if sent := d.sends(); sent.Done != 3 || len(d.host.comments) != 0 {
 		t.Errorf("sent %+v, comments %+v", sent, d.host.comments)
 	}
 }
@@ -342,10 +364,10 @@ func TestAKnownStatusCommentIsEditedByItsID(t *testing.T) {
 func TestTargetsThatAreNoRowAreGivenUp(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	for _, kind := range []bot.ErrandKind{bot.ErrandSticky, bot.ErrandNotice, bot.ErrandBatchReport, bot.ErrandDeleteBranch} {
+	for _, kind := range []bot.ErrandKind{bot.ErrandSticky, bot.ErrandNotice, bot.ErrandBatchReport, bot.ErrandDeleteBranch, bot.ErrandBatchMR, bot.ErrandBatchNotice} {
 		d.wants(kind, "x7")
 	}
-	if sent := d.sends(); sent.GivenUp != 4 {
+	if sent := d.sends(); sent.GivenUp != 6 {
 		t.Errorf("sent %+v", sent)
 	}
 }
