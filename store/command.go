@@ -88,7 +88,7 @@ func (s *Store) winner(ctx context.Context, requestID string) (operationID strin
 // winner's row.
 func (t *tx) recordCommand(ctx context.Context, requestID, operationID string) (fresh bool, err error) {
 	_, fresh, err = t.insert(ctx, &keyIdempotency, `INSERT INTO idempotency (request_id, operation_id, expires_at, created_at) VALUES (?, ?, {later}, {now})`,
-		requestID, operationID, micros(keepKeys))
+		requestID, operationID, micros(t.store.keep.Commands))
 	return fresh, err
 }
 

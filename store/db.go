@@ -24,12 +24,13 @@ const (
 
 // Options says which database to open.
 type Options struct {
-	Driver   Driver
-	DSN      string        // MySQL: USER:PASSWORD@tcp(HOST:PORT)/DATABASE; what correctness rests on is set whatever it says
-	Path     string        // SQLite: the database file; its folder must exist
-	MaxConns int           // MySQL: connections at most; 0 = 16
-	Patience time.Duration // how long to wait for a database that does not answer at start; 0 = 15 s
-	Env      string        // part of advisory lock names, which are server-wide; 0 to 40 characters, empty = "default"
+	Driver    Driver
+	DSN       string        // MySQL: USER:PASSWORD@tcp(HOST:PORT)/DATABASE; what correctness rests on is set whatever it says
+	Path      string        // SQLite: the database file; its folder must exist
+	MaxConns  int           // MySQL: connections at most; 0 = 16
+	Patience  time.Duration // how long to wait for a database that does not answer at start; 0 = 15 s
+	Retention Retention     // how long what was received is kept
+	Env       string        // part of advisory lock names, which are server-wide; 0 to 40 characters, empty = "default"
 }
 
 // Store is the database. Its methods may be called by any number of goroutines, and any number of Stores may share one MySQL.
@@ -40,6 +41,8 @@ type Store struct {
 	place     string  // for messages: where the database is, without credentials
 	migrate   func(context.Context) error
 	locks     *lockTable
+	limit     time.Duration // timeLimit, but in tests
+	keep      Retention
 	retries   atomic.Int64
 	stale     atomic.Int64
 	intercept func(statement string, args []any) error // tests only, see seam

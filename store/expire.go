@@ -8,7 +8,7 @@ import (
 )
 
 // ExpireOperations ends operations that are PENDING_APPROVAL past their expires_at by the database's clock, at most limit, and returns how
-// many this call ended.
+// many this call ended. Of several instances that find some at once one ends them; that saves work, nothing depends on it.
 func (s *Store) ExpireOperations(ctx context.Context, limit int) (int, error) {
 	type overdue struct {
 		operationID string
@@ -25,6 +25,14 @@ func (s *Store) ExpireOperations(ctx context.Context, limit int) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("look for expired operations: %w", err)
 	}
+	if len(found) == 0 {
+		return 0, nil
+	}
+	ctx, release, ok, err := s.TryLock(ctx, "job/expire")
+	if err != nil || !ok {
+		return 0, err
+	}
+	defer release()
 	ended := 0
 	for _, o := range found {
 		// An approval, a push or a cancel since the read changed the version, and wins.

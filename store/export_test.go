@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"testing"
+	"time"
 )
 
 // Intercept calls f before every statement, and with "COMMIT" before and "after COMMIT" after it. An error f returns is taken for the database's.
@@ -14,6 +15,14 @@ func Transaction(ctx context.Context, s *Store, run func(exec func(statement str
 	return s.write(ctx, job{name: "test", run: func(tx *tx) error {
 		return run(func(statement string, args ...any) (int64, error) { return tx.exec(ctx, statement, args...) })
 	}, landed: landed})
+}
+
+// LockTx runs one transaction in which the test takes advisory locks.
+func LockTx(ctx context.Context, s *Store, run func(lock func(name string, wait time.Duration) (bool, error), exec func(statement string, args ...any) (int64, error)) error) error {
+	return s.write(ctx, job{name: "test", run: func(tx *tx) error {
+		return run(func(name string, wait time.Duration) (bool, error) { return tx.lockTx(ctx, name, wait) },
+			func(statement string, args ...any) (int64, error) { return tx.exec(ctx, statement, args...) })
+	}})
 }
 
 // Impatient makes a SQLite store give up at once where another writer holds the database.

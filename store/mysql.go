@@ -74,7 +74,7 @@ func openMySQL(ctx context.Context, o Options) (*Store, error) {
 		_ = db.Close()
 		return nil, err
 	}
-	s := &Store{dialect: mysqlDialect, writer: db, reader: db, place: place, locks: newLockTable(o.Env, db, "")}
+	s := &Store{dialect: mysqlDialect, writer: db, reader: db, place: place, limit: timeLimit, keep: o.Retention.withDefaults(), locks: newLockTable(o.Env, db, "")}
 	s.migrate = func(ctx context.Context) error { return migrateMySQL(ctx, cfg) }
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,37 +10,44 @@ import (
 	"github.com/batchbot/batchbot/bot"
 )
 
-// How long what is received is kept.
-const (
-	keepPayloads = 7 * 24 * time.Hour  // what a delivery said: long enough to find out why it failed
-	keepErrands  = 7 * 24 * time.Hour  // that a side effect was done: for operators who look
-	keepKeys     = 90 * 24 * time.Hour // that a delivery or a command was seen: longer than anything can be redelivered
-)
+// Retention says how long what has been received and done is kept, by the database's clock. History, membership, audit, operations and
+// batches are kept for good. Zero durations have defaults.
+type Retention struct {
+	Payloads   time.Duration // what a delivery said: long enough to find out why it failed; default 7 days
+	Deliveries time.Duration // that a delivery came: longer than the host sends it again; default 90 days
+	Commands   time.Duration // that a command was dealt with: no shorter than its delivery is known; default 90 days
+	Errands    time.Duration // that a side effect was done: for operators who look; default 7 days
+}
 
-const purgeLock = "job/purge"
+func (r Retention) withDefaults() Retention {
+	const day = 24 * time.Hour
+	return Retention{cmp.Or(r.Payloads, 7*day), cmp.Or(r.Deliveries, 90*day), cmp.Or(r.Commands, 90*day), cmp.Or(r.Errands, 7*day)}
+}
 
-// PurgeOld deletes payloads, keys, idempotency rows and errands that are done past their time by the database's clock. It works in chunks, each a short
+// PurgeOld deletes payloads, keys, idempotency rows and errands that are done past their time (Options.Retention). It works in chunks, each a short
 // transaction of its own, so that it never keeps a delivery or a command waiting, and may be stopped and run by several at any time. Of
 // several instances that call it at once one does it and the others return; that saves work, nothing depends on it.
 func (s *Store) PurgeOld(ctx context.Context) error {
-	release, held, err := s.TryLock(ctx, purgeLock)
-	if err != nil || !held {
+	ctx, release, ok, err := s.TryLock(ctx, "job/purge")
+	if err != nil || !ok {
 		return err
 	}
 	defer release()
 	if err := s.purgePayloads(ctx); err != nil {
 		return err
 	}
+	age := micros(s.keep.Deliveries)
 	err = purge(ctx, s, "purge delivery keys",
-		`SELECT id FROM delivery WHERE received_at < {ago} ORDER BY received_at, id LIMIT ?`, []any{micros(keepKeys)},
-		`DELETE FROM delivery WHERE received_at < {ago} AND id IN (%s)`, []any{micros(keepKeys)}, new(int64))
+		`SELECT id FROM delivery WHERE received_at < {ago} ORDER BY received_at, id LIMIT ?`, []any{age},
+		`DELETE FROM delivery WHERE received_at < {ago} AND id IN (%s)`, []any{age}, new(int64))
 	if err != nil {
 		return err
 	}
 	// An errand that is wanted again is a new row; one that is due or given up stays whatever its age.
+	age = micros(s.keep.Errands)
 	err = purge(ctx, s, "purge errands that are done",
-		`SELECT id FROM outbox WHERE status = ? AND next_attempt_at < {ago} ORDER BY next_attempt_at, id LIMIT ?`, []any{errandDone, micros(keepErrands)},
-		`DELETE FROM outbox WHERE status = ? AND next_attempt_at < {ago} AND id IN (%s)`, []any{errandDone, micros(keepErrands)}, new(int64))
+		`SELECT id FROM outbox WHERE status = ? AND next_attempt_at < {ago} ORDER BY next_attempt_at, id LIMIT ?`, []any{errandDone, age},
+		`DELETE FROM outbox WHERE status = ? AND next_attempt_at < {ago} AND id IN (%s)`, []any{errandDone, age}, new(int64))
 	if err != nil {
 		return err
 	}
@@ -51,17 +59,18 @@ func (s *Store) PurgeOld(ctx context.Context) error {
 // purgePayloads goes from the oldest delivery on and begins at the newest payload purged before, instead of reading again every
 // delivery whose key is still kept. A delivery that becomes due again counts as received anew, so none is left behind that mark.
 func (s *Store) purgePayloads(ctx context.Context) error {
+	age := micros(s.keep.Payloads)
 	return purge(ctx, s, "purge payloads",
 		`SELECT id FROM delivery WHERE received_at < {ago} AND payload IS NOT NULL
 			AND received_at >= COALESCE((SELECT d.received_at FROM delivery d WHERE d.received_at < {ago} AND d.payload IS NULL ORDER BY d.received_at DESC LIMIT 1),
 				(SELECT MIN(d.received_at) FROM delivery d))
-			ORDER BY received_at, id LIMIT ?`, []any{micros(keepPayloads), micros(keepPayloads)},
+			ORDER BY received_at, id LIMIT ?`, []any{age, age},
 		// A delivery still due has nothing to work on any more: it ends with a word about why.
 		`UPDATE delivery SET payload = NULL, updated_at = {now},
-			error = CASE WHEN status = ? THEN 'not applied within 7 days' ELSE error END,
+			error = CASE WHEN status = ? THEN ? ELSE error END,
 			status = CASE WHEN status = ? THEN ? ELSE status END
 			WHERE received_at < {ago} AND id IN (%s)`,
-		[]any{bot.DeliveryDue, bot.DeliveryDue, bot.DeliveryFailed, micros(keepPayloads)}, new(int64))
+		[]any{bot.DeliveryDue, fmt.Sprintf("not applied within %s, after which payloads are deleted", s.keep.Payloads), bot.DeliveryDue, bot.DeliveryFailed, age}, new(int64))
 }
 
 // purge repeats: find at most one chunk of keys outside any transaction, end those rows in a short one. key is where a key is scanned to.

@@ -50,7 +50,7 @@ func openSQLite(ctx context.Context, o Options) (*Store, error) {
 	}
 	reader.SetMaxOpenConns(4)
 	reader.SetMaxIdleConns(4)
-	s := &Store{dialect: sqliteDialect, writer: writer, reader: reader, place: "sqlite " + path, locks: newLockTable(o.Env, nil, path)}
+	s := &Store{dialect: sqliteDialect, writer: writer, reader: reader, place: "sqlite " + path, limit: timeLimit, keep: o.Retention.withDefaults(), locks: newLockTable(o.Env, nil, path)}
 	s.migrate = func(ctx context.Context) error { return migrateSQLite(ctx, writer) }
 	// The writer first: it makes the file and switches it to WAL.
 	for _, db := range []*sql.DB{writer, reader} {

@@ -53,7 +53,7 @@ func newSQLite(t testing.TB) storetest.Database {
 		t.Fatal(err)
 	}
 	options := store.Options{Driver: store.SQLite, Path: path}
-	direct, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_txlock=immediate")
+	direct, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=synchronous(OFF)&_txlock=immediate")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func database(db storetest.Database, options store.Options) storetest.Database {
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}
-	db.Intercept, db.Transaction = store.Intercept, store.Transaction
+	db.Intercept, db.Transaction, db.LockTx = store.Intercept, store.Transaction, store.LockTx
 	db.Impatient, db.LockName = store.Impatient, func(env, what string) string {
 		if env == "default" && options.Env != "" {
 			env = options.Env

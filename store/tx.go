@@ -52,6 +52,10 @@ const (
 	maxTries  = 12
 	firstWait = 4 * time.Millisecond
 	lastWait  = 400 * time.Millisecond
+
+	// The longest that one read or one try of a transaction takes, waiting for a connection included. It is far beyond what any of them
+	// needs: a statement alone has the time-outs of its connection.
+	timeLimit = 2 * time.Minute
 )
 
 // write runs a job in one transaction at READ COMMITTED and runs it again as a whole, with jitter, when the database asks for that.
@@ -87,20 +91,35 @@ func (s *Store) write(ctx context.Context, j job) error {
 	}
 }
 
+// begin opens a transaction at READ COMMITTED. The level is named each time: a default could be somebody else's.
+func (s *Store) begin(ctx context.Context) (*tx, error) {
+	conn, err := s.writer.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sqlTx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return &tx{sql: sqlTx, conn: conn, store: s}, nil
+}
+
 // attempt runs a job once.
 func (s *Store) attempt(ctx context.Context, j job) (failure, error) {
-	sqlTx, err := s.writer.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	tx, err := s.begin(ctx)
 	if err != nil {
 		return classify(err), fmt.Errorf("begin: %w", err)
 	}
-	tx := &tx{sql: sqlTx, store: s}
+	defer tx.close()
 	err = j.run(tx)
 	if tx.failure != nil {
 		err = tx.failure // whatever run made of it
 	}
 	if err != nil {
-		// The server may be gone or have rolled back already; either way nothing of this transaction stays.
-		_ = sqlTx.Rollback()
+		tx.rollback()
 		if errors.Is(err, errRollback) && tx.failure == nil {
 			return 0, nil
 		}
@@ -108,8 +127,8 @@ func (s *Store) attempt(ctx context.Context, j job) (failure, error) {
 	}
 	fault.Before(j.point)
 	if err = s.seam("COMMIT", nil); err != nil {
-		_ = sqlTx.Rollback()
-	} else if err = sqlTx.Commit(); err == nil {
+		tx.rollback()
+	} else if err = tx.commit(); err == nil {
 		fault.After(j.point)
 		err = s.seam("after COMMIT", nil)
 	}
@@ -138,8 +157,28 @@ func pause(ctx context.Context, d time.Duration) bool {
 // deadlock the server has ended the transaction, and further statements of the same sql.Tx would commit one by one.
 type tx struct {
 	sql     *sql.Tx
+	conn    *sql.Conn
 	store   *Store
 	failure error
+
+	begun  bool     // it has run a statement
+	ended  bool     // by COMMIT or ROLLBACK, whatever came of it
+	locks  []string // advisory locks of the connection's session, see lockTx
+	unsure bool     // whether the session has ended the transaction is not known
+}
+
+// rollback ends the transaction without effect. The server may be gone or have rolled back already, or the context's end is just about to; either
+// way nothing of this transaction stays.
+func (t *tx) rollback() {
+	t.ended = true
+	t.unsure = t.sql.Rollback() != nil
+}
+
+func (t *tx) commit() error {
+	t.ended = true
+	err := t.sql.Commit()
+	t.unsure = err != nil
+	return err
 }
 
 // seam lets a test see a statement, or fail or hold its transaction there.
@@ -184,6 +223,7 @@ func (t *tx) run(ctx context.Context, statement string, args []any) (sql.Result,
 	if t.failure != nil {
 		return nil, t.failure
 	}
+	t.begun = true
 	statement = t.store.dialect.sql(statement)
 	if err := t.store.seam(statement, args); err != nil {
 		return nil, err
@@ -196,6 +236,7 @@ func (t *tx) each(ctx context.Context, query string, args []any, read func(scan 
 	if t.failure != nil {
 		return t.failure
 	}
+	t.begun = true
 	query = t.store.dialect.sql(query)
 	if err := t.store.seam(query, args); err != nil {
 		return t.fail(err)
@@ -219,6 +260,8 @@ func (t *tx) fail(err error) error {
 
 // each implements source, outside any transaction.
 func (s *Store) each(ctx context.Context, query string, args []any, read func(scan scan) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
 	query = s.dialect.sql(query)
 	if err := s.seam(query, args); err != nil {
 		return err

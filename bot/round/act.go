@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
@@ -25,10 +26,15 @@ func (d *Driver) act(ctx context.Context, t tick, a action) (Result, error) {
 		return Result{Did: "parked: " + a.why}, nil
 	case claim:
 		return d.claim(ctx, t, a)
-	case build:
-		return d.build(ctx, t)
-	case push:
-		return d.pushAgain(ctx, t)
+	case build, push:
+		do := d.build
+		if a.verb == push {
+			do = d.pushAgain
+		}
+		// Two builds of one repository fetch and merge the same histories, and slow each other down.
+		return d.locked(ctx, "git/"+strconv.FormatInt(t.repo.ID, 10), "a build of another queue of this repository is under way", func(ctx context.Context) (Result, error) {
+			return do(ctx, t)
+		})
 	case open:
 		return d.open(ctx, t)
 	case note:

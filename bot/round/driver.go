@@ -218,16 +218,33 @@ func (d *Driver) backOff(queueID int64, err error) time.Duration {
 
 // RunOnce does one tick of a queue: look, decide, do one thing.
 func (d *Driver) RunOnce(ctx context.Context, queueID int64) (Result, error) {
-	release, held, err := d.Locks.TryLock(ctx, "queue/"+strconv.FormatInt(queueID, 10))
+	return d.locked(ctx, "queue/"+strconv.FormatInt(queueID, 10), "another instance is at it", func(ctx context.Context) (Result, error) {
+		return d.tick(ctx, queueID)
+	})
+}
+
+// locked does work under an advisory lock. A lock that somebody else has is no reason to wait: look again soon, as the holder may have looked
+// before what nudged this tick happened. Where the lock is lost, the work is left between two of its steps.
+func (d *Driver) locked(ctx context.Context, lock, busy string, work func(context.Context) (Result, error)) (Result, error) {
+	soon := min(d.Poll, time.Second)
+	held, release, ok, err := d.Locks.TryLock(ctx, lock)
 	if err != nil {
 		return Result{Did: "lock"}, err
 	}
-	if !held {
-		// It may have looked before what nudged this one happened.
-		return Result{Did: "another instance is at it", After: min(d.Poll, time.Second)}, nil
+	if !ok {
+		return Result{Did: busy, After: soon}, nil
 	}
 	defer release()
+	result, err := work(held)
+	if err != nil && held.Err() != nil && ctx.Err() == nil {
+		// Nothing failed, and nothing is undone: whoever has the lock now goes on from the rows.
+		return Result{Did: "left between two steps: " + context.Cause(held).Error(), After: soon, Batch: result.Batch}, nil
+	}
+	return result, err
+}
 
+// tick is RunOnce under its lock.
+func (d *Driver) tick(ctx context.Context, queueID int64) (Result, error) {
 	t, err := d.look(ctx, queueID)
 	if err == nil {
 		var result Result

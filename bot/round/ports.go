@@ -39,6 +39,7 @@ type Store interface {
 
 // Locks is the try form of an advisory lock: it saves two instances the same work and never carries correctness.
 type Locks interface {
-	// TryLock takes name without waiting; held false: another holder. release may be called once, whatever became of ctx.
-	TryLock(ctx context.Context, name string) (release func(), held bool, err error)
+	// TryLock takes name without waiting; ok false: another holder. held is ctx and ends as well when the lock is lost. release may be
+	// called more than once, whatever became of either.
+	TryLock(ctx context.Context, name string) (held context.Context, release func(), ok bool, err error)
 }

@@ -255,6 +255,6 @@ func (w *world) wantLandings(n int) {
 // grantingLocks grants every lock to everybody: what an advisory lock is worth when it fails.
 type grantingLocks struct{}
 
-func (grantingLocks) TryLock(context.Context, string) (func(), bool, error) {
-	return func() {}, true, nil
+func (grantingLocks) TryLock(ctx context.Context, _ string) (context.Context, func(), bool, error) {
+	return ctx, func() {}, true, nil
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/batchbot/batchbot/store"
 )
@@ -23,6 +24,9 @@ type Database struct {
 	// Transaction runs one transaction of the test's own statements; landed looks whether it took effect after all.
 	Transaction func(ctx context.Context, s *store.Store, run func(exec func(statement string, args ...any) (int64, error)) error,
 		landed func(context.Context) (bool, error)) error
+	// LockTx runs one transaction in which the test takes advisory locks.
+	LockTx func(ctx context.Context, s *store.Store, run func(lock func(name string, wait time.Duration) (bool, error),
+		exec func(statement string, args ...any) (int64, error)) error) error
 	Impatient func(t testing.TB, s *store.Store) // SQLite: no waiting for another writer
 	LockName  func(env, what string) string      // MySQL: how the server knows an advisory lock; env "default" is the database's own
 }

@@ -353,7 +353,7 @@ func txClips(t *testing.T, db Database) {
 // eventually polls a condition of another goroutine or server that tells nobody when it is reached.
 func eventually(t testing.TB, what string, reached func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(30 * time.Second)
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -361,7 +361,19 @@ func eventually(t testing.TB, what string, reached func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within 30 s: %s", what)
 		}
+	}
+}
+
+// await waits for a signal.
+func await(t testing.TB, what string, signal <-chan struct{}) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	select {
+	case <-signal:
+	case <-deadline.C:
+		t.Fatalf("not within 30 s: %s", what)
 	}
 }
