@@ -113,6 +113,10 @@ func (a *Applier) carryOut(ctx context.Context, o order) error {
 	if err != nil {
 		return err
 	}
+	known, err := a.current(ctx, o.repo, o.comment.Number)
+	if err != nil {
+		return err
+	}
 	mr, err := host.ReadMR(ctx, o.repo, o.comment.Number)
 	if errors.Is(err, bot.ErrNotFound) {
 		return a.answer(ctx, o, bot.ReactionConfused, message.NotMergeRequest())
@@ -135,13 +139,13 @@ func (a *Applier) carryOut(ctx context.Context, o order) error {
 	}
 	// What the host shows comes first: after a lost webhook the rows would make the answer wrong.
 	r := &reading{repo: o.repo, mr: mr}
-	views, _, err := a.reconcile(ctx, r, o.ref.Source)
+	views, _, err := a.reconcile(ctx, r, known, o.ref.Source)
 	if err != nil {
 		return err
 	}
 	if o.takesTurn() {
 		// The row keeps which command was last, also when there is nothing to cancel yet.
-		if _, err := a.Records.RecordMR(ctx, o.repo.ID, mr); err != nil {
+		if _, err := a.Records.RecordMR(ctx, o.repo.ID, r.mr); err != nil {
 			return fmt.Errorf("recording it: %w", err)
 		}
 	}
@@ -390,7 +394,7 @@ func (a *Applier) retry(ctx context.Context, o order, r *reading, views []bot.Op
 		}
 		if done {
 			// Approved still, it goes straight on. Should this fail, the next event or look does it.
-			if _, _, err := a.reconcile(ctx, r, o.ref.Source); err != nil {
+			if _, err := a.ReconcileMR(ctx, o.repo, o.comment.Number, o.ref.Source); err != nil {
 				a.Logger.Warn("a retried operation is not admitted yet", "operation", op.ID, "error", err)
 			}
 			return nil

@@ -62,7 +62,7 @@ func (a *Applier) ReconcileMR(ctx context.Context, repo bot.Repository, number i
 	if err != nil {
 		return nil, fmt.Errorf("reading %s#%d: %w", repo.Path, number, err)
 	}
-	_, moved, err = a.reconcile(ctx, &reading{repo: repo, mr: mr}, source)
+	_, moved, err = a.reconcile(ctx, &reading{repo: repo, mr: mr}, views, source)
 	return moved, err
 }
 
@@ -94,14 +94,16 @@ func (a *Applier) batchMR(ctx context.Context, repo bot.Repository, batch bot.Ba
 	return nil
 }
 
-// reconcile moves every followed operation of a merge request until none asks for a move, and returns what is current then.
-func (a *Applier) reconcile(ctx context.Context, r *reading, source string) (views []bot.OperationView, moved []bot.Move, err error) {
+// reconcile moves every followed operation of a merge request until none asks for a move, and returns what is current then. The rows come
+// before the host: known was read before r, so what somebody moved since has another version, and an old reading never undoes what a newer one
+// did. Where something did change, both are read again, in this order.
+func (a *Applier) reconcile(ctx context.Context, r *reading, known []bot.OperationView, source string) (views []bot.OperationView, moved []bot.Move, err error) {
+	views = known
 	recorded := false
 	// Each operation needs two moves at most; more than this means that somebody changes them all the time.
 	for range 10 {
-		views, err = a.current(ctx, r.repo, r.mr.Number)
-		if err != nil || !anyFollowed(views) {
-			return views, moved, err
+		if !anyFollowed(views) {
+			return views, moved, nil
 		}
 		if !recorded {
 			if _, err := a.Records.RecordMR(ctx, r.repo.ID, r.mr); err != nil {
@@ -109,22 +111,51 @@ func (a *Applier) reconcile(ctx context.Context, r *reading, source string) (vie
 			}
 			recorded = true
 		}
-		again := false
+		again, overtaken := false, false
+		ours := make(map[string]int64, len(views)) // operation → its version, unless somebody else moves it
 		for _, view := range views {
 			move, stale, err := a.reconcileOne(ctx, r, view, source)
 			if err != nil {
 				return nil, moved, err
 			}
+			ours[view.Operation.ID] = view.Operation.Version
 			if move != nil {
 				moved = append(moved, *move)
+				ours[view.Operation.ID]++
 			}
-			again = again || stale || move != nil
+			again, overtaken = again || move != nil, overtaken || stale
 		}
-		if !again {
+		if !again && !overtaken {
 			return views, moved, nil
+		}
+		if views, err = a.current(ctx, r.repo, r.mr.Number); err != nil {
+			return nil, moved, err
+		}
+		for _, view := range views {
+			overtaken = overtaken || ours[view.Operation.ID] != view.Operation.Version
+		}
+		if overtaken {
+			if err := a.readAgain(ctx, r); err != nil {
+				return nil, moved, err
+			}
+			recorded = false
 		}
 	}
 	return nil, moved, fmt.Errorf("the operations of %s#%d kept changing", r.repo.Path, r.mr.Number)
+}
+
+// readAgain makes a reading a new one.
+func (a *Applier) readAgain(ctx context.Context, r *reading) error {
+	host, err := a.host(r.repo.Host)
+	if err != nil {
+		return err
+	}
+	mr, err := host.ReadMR(ctx, r.repo, r.mr.Number)
+	if err != nil {
+		return fmt.Errorf("reading %s#%d again: %w", r.repo.Path, r.mr.Number, err)
+	}
+	r.mr, r.approvals = mr, nil
+	return nil
 }
 
 // reconcileOne makes at most one move. stale: the rows were no longer as read.
