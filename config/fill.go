@@ -71,7 +71,7 @@ func (l *loader) fillValue(path string, target reflect.Value, value any) {
 		} else {
 			l.say(path, "%s is not text: write one value, in quotes if it is a number", show(value))
 		}
-	case target.Kind() == reflect.Int64:
+	case target.Kind() == reflect.Int, target.Kind() == reflect.Int64:
 		n, err := strconv.ParseInt(fmt.Sprint(value), 10, 64)
 		if err != nil {
 			l.say(path, "%s is not a whole number", show(value))

@@ -141,7 +141,7 @@ func TestMistakes(t *testing.T) {
 		"variable for a host that is not there": {host, []string{"BATCHBOT_HOSTS__GITLAB__TOKEN=x"}, nil, []string{
 			"BATCHBOT_HOSTS__GITLAB…: no host has this name in b.yml: write GITHUB_MAIN"}},
 		"wrong types": {host + "listen: 8080\nshutdown_timeout: 10\ndatabase: yes\nlook: {interval: soon}", nil, nil, []string{
-			"b.yml: database: is not a section: write below it, indented, any of driver, path, dsn, dsn_file, migrate or connect_timeout",
+			"b.yml: database: is not a section: write below it, indented, any of driver, path, dsn, dsn_file, migrate, connect_timeout or max_connections",
 			"b.yml: listen: 8080 is not text: write one value, in quotes if it is a number",
 			`b.yml: look.interval: "soon" is not a duration: write a number with a unit, such as 500ms, 30s or 2h`,
 			"b.yml: shutdown_timeout: 10 is not a duration: write a number with a unit, such as 500ms, 30s or 2h"}},
@@ -153,6 +153,17 @@ func TestMistakes(t *testing.T) {
 			"b.yml: look.max_interval: 10m0s is less than interval: make it as long or longer",
 			`b.yml: log.level: "loud" is not possible: write debug, info, warn or error`,
 			`b.yml: log.format: "xml" is not possible: write json or text`}},
+		"retention that forgets too early": {host + "retention: {payloads: 720h, deliveries: 168h, commands: 72h, errands: 1m}", nil, nil, []string{
+			"b.yml: retention.deliveries: 168h0m0s is less than payloads: make it as long or longer",
+			"b.yml: retention.commands: 72h0m0s is less than deliveries: make it as long or longer",
+			"b.yml: retention.errands: 1m0s is too small: at least 1h"}},
+		"retention shorter than hosts redeliver": {host + "retention: {payloads: 1h, deliveries: 24h, commands: 0s}", nil, nil, []string{
+			"b.yml: retention.deliveries: 24h0m0s is too small: at least 72h",
+			"b.yml: retention.commands: 0s is too small: at least 72h"}},
+		"a pool of many": {host + "database: {max_connections: many}", nil, nil, []string{
+			`b.yml: database.max_connections: "many" is not a whole number`}},
+		"a pool too small": {host + "database: {max_connections: 1}", nil, nil, []string{
+			"b.yml: database.max_connections: 1 is too small: at least 4"}},
 		"wrong value in a variable": {host, []string{"BATCHBOT_LOG__LEVEL=loud"}, nil, []string{
 			`BATCHBOT_LOG__LEVEL: "loud" is not possible: write debug, info, warn or error`}},
 		"two hosts of one name": {host + "  - {name: github-main, token: t, webhook_secrets: [s]}", nil, nil, []string{

@@ -15,11 +15,12 @@ type Settings struct {
 	DataDir     string `koanf:"data_dir" validate:"required"`           // git mirrors, and the SQLite database unless database.path says otherwise
 	Environment string `koanf:"environment" validate:"label"`           // names the advisory locks, which are server-wide in MySQL
 
-	Database Database `koanf:"database"`
-	Hosts    []Host   `koanf:"hosts" validate:"min=1,unique=Name,dive"`
-	Rounds   Rounds   `koanf:"rounds"`
-	Look     Look     `koanf:"look"`
-	Log      Log      `koanf:"log"`
+	Database  Database  `koanf:"database"`
+	Hosts     []Host    `koanf:"hosts" validate:"min=1,unique=Name,dive"`
+	Rounds    Rounds    `koanf:"rounds"`
+	Look      Look      `koanf:"look"`
+	Retention Retention `koanf:"retention"`
+	Log       Log       `koanf:"log"`
 
 	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" validate:"min=100ms,max=10m"` // after this what still runs is abandoned
 }
@@ -33,6 +34,7 @@ type Database struct {
 	Migrate bool       `koanf:"migrate"`  // migrate at start; SQLite always does
 
 	ConnectTimeout time.Duration `koanf:"connect_timeout" validate:"min=1s,max=10m"` // how long to wait at start for a database that does not answer
+	MaxConnections int           `koanf:"max_connections" validate:"min=4,max=1000"` // mysql: of this instance at most
 }
 
 // The database drivers.
@@ -83,11 +85,22 @@ type Look struct {
 	MaxInterval time.Duration `koanf:"max_interval" validate:"min=1s,max=24h,gtefield=Interval"` // it stretches up to this while nothing happens
 }
 
+// Retention says how long what was received and done is kept, by the database's clock. A delivery is known no shorter than its payload is
+// kept, and a command no shorter than its delivery, so that one that comes again finds what it once did.
+type Retention struct {
+	Payloads   time.Duration `koanf:"payloads" validate:"min=1h,max=87600h"`                      // what webhooks said
+	Deliveries time.Duration `koanf:"deliveries" validate:"min=72h,max=87600h,gtefield=Payloads"` // that a webhook came; hosts send one again for three days
+	Commands   time.Duration `koanf:"commands" validate:"min=72h,max=87600h,gtefield=Deliveries"` // that a command was dealt with
+	Errands    time.Duration `koanf:"errands" validate:"min=1h,max=87600h"`                       // that something was done on the host
+}
+
 // Log says what is logged and how.
 type Log struct {
 	Level  string `koanf:"level" validate:"oneof=debug info warn error"`
 	Format string `koanf:"format" validate:"oneof=json text"`
 }
+
+const day = 24 * time.Hour
 
 // Defaults is the server without a configuration. It has no host and thus is not yet valid.
 func Defaults() Settings {
@@ -95,9 +108,10 @@ func Defaults() Settings {
 		Listen:          "127.0.0.1:8080",
 		DataDir:         "data",
 		Environment:     "production",
-		Database:        Database{Driver: SQLite, ConnectTimeout: 15 * time.Second},
+		Database:        Database{Driver: SQLite, ConnectTimeout: 15 * time.Second, MaxConnections: 16},
 		Rounds:          Rounds{Poll: 15 * time.Second},
 		Look:            Look{Interval: time.Minute, MaxInterval: 10 * time.Minute},
+		Retention:       Retention{Payloads: 7 * day, Deliveries: 90 * day, Commands: 90 * day, Errands: 7 * day},
 		Log:             Log{Level: "info", Format: "json"},
 		ShutdownTimeout: 10 * time.Second,
 	}

@@ -32,6 +32,9 @@ func Impatient(t testing.TB, s *Store) {
 	}
 }
 
+// Keep changes how long what was received is kept.
+func Keep(s *Store, r Retention) { s.keep = r.withDefaults() }
+
 // LockName is how the server knows an advisory lock.
 func LockName(env, what string) string { return lockName(env, what) }
 

@@ -140,6 +140,7 @@ func openStore(ctx context.Context, settings config.Settings, migrate bool) (*st
 	}
 	s, err := store.Open(ctx, store.Options{
 		Driver: store.Driver(d.Driver), DSN: d.DSN.Reveal(), Path: d.Path, Patience: d.ConnectTimeout, Env: settings.Environment,
+		MaxConns: d.MaxConnections, Retention: store.Retention(settings.Retention),
 	})
 	if err != nil {
 		return nil, err

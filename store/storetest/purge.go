@@ -15,6 +15,7 @@ var purgeTests = tests{
 	"a delivery still due ends with its payload":        purgeDue,
 	"due again, its payload counts as new":              purgeRearmed,
 	"commands are remembered up to their time":          purgeCommands,
+	"the times are settings":                            purgeSettings,
 	"it works in small transactions":                    purgeBounded,
 	"errands that are done go after a week":             purgeErrands,
 	"of several instances one does it":                  purgeOnce,
@@ -95,6 +96,36 @@ func purgeCommands(t *testing.T, db Database) {
 	for n, want := range map[int]bool{1: false, 2: true} {
 		if handled, err := w.store.Handled(t.Context(), w.application(w.queue, n, true).Command.RequestID); err != nil || handled != want {
 			t.Errorf("command of merge request %d: handled %v, %v", n, handled, err)
+		}
+	}
+}
+
+func purgeSettings(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	db.Keep(w.store, store.Retention{Payloads: time.Hour, Deliveries: 4 * day, Commands: 5 * day, Errands: 2 * time.Hour})
+	w.old(1, 30*time.Minute, "minutes")
+	w.old(1, 3*day, "days")
+	w.old(1, 4*day+time.Minute, "week")
+	const done = 2
+	w.oldErrands(1, time.Hour, "young", done)
+	w.oldErrands(1, 3*time.Hour, "old", done)
+	w.admit(w.queue, 1)
+	w.must(w.store.PurgeOld(t.Context()))
+	if keys := strings.Join(w.rows(`SELECT delivery_key FROM delivery ORDER BY id`), " "); keys != "minutes0 days0" {
+		t.Errorf("keys %s", keys)
+	}
+	if keys := strings.Join(w.rows(`SELECT delivery_key FROM delivery WHERE payload IS NOT NULL ORDER BY id`), " "); keys != "minutes0" {
+		t.Errorf("payloads %s", keys)
+	}
+	if left := strings.Join(w.rows(`SELECT target FROM outbox WHERE status = 2 ORDER BY target`), " "); left != "young0" {
+		t.Errorf("errands %s", left)
+	}
+	for _, c := range []struct {
+		kept  bool
+		after time.Duration
+	}{{true, 5*day - time.Minute}, {false, 5*day + time.Minute}} {
+		if n := w.value(`SELECT COUNT(*) FROM idempotency WHERE expires_at > ` + ago(db, -c.after)); n == 1 != c.kept {
+			t.Errorf("a command is remembered for %v: %v", c.after, !c.kept)
 		}
 	}
 }

@@ -27,8 +27,9 @@ type Database struct {
 	// LockTx runs one transaction in which the test takes advisory locks.
 	LockTx func(ctx context.Context, s *store.Store, run func(lock func(name string, wait time.Duration) (bool, error),
 		exec func(statement string, args ...any) (int64, error)) error) error
-	Impatient func(t testing.TB, s *store.Store) // SQLite: no waiting for another writer
-	LockName  func(env, what string) string      // MySQL: how the server knows an advisory lock; env "default" is the database's own
+	Impatient func(t testing.TB, s *store.Store)      // SQLite: no waiting for another writer
+	Keep      func(s *store.Store, r store.Retention) // changes how long what was received is kept
+	LockName  func(env, what string) string           // MySQL: how the server knows an advisory lock; env "default" is the database's own
 }
 
 // severalWriters reports whether transactions of several connections run at the same time. In SQLite a writer has the database to itself.
