@@ -127,17 +127,19 @@ func (s *Store) BatchMR(ctx context.Context, repositoryID int64, number int) (ba
 // ParkQueue parks an open queue with reason and remedy. A queue that is parked or paused already stays as it is.
 func (s *Store) ParkQueue(ctx context.Context, queueID int64, reason string) error {
 	return s.write(ctx, job{name: fmt.Sprintf("park queue %d", queueID), run: func(tx *tx) error {
-		return tx.parkQueue(ctx, queueID, reason)
+		parked, err := tx.parkQueue(ctx, queueID, reason)
+		if err != nil || !parked {
+			return err
+		}
+		return tx.tellQueue(ctx, queueID)
 	}, landed: looksAgain})
 }
 
-func (t *tx) parkQueue(ctx context.Context, queueID int64, reason string) error {
+// parkQueue writes the queue's row. What is to be said when it parked is said by tellQueue, at the end: the outbox comes last in the lock order.
+func (t *tx) parkQueue(ctx context.Context, queueID int64, reason string) (parked bool, err error) {
 	n, err := t.exec(ctx, `UPDATE queue SET status = ?, reason = ?, version = version + 1, updated_at = {now} WHERE id = ? AND status = ?`,
 		bot.QueueParked, clip(reason, longText), queueID, bot.QueueOpen)
-	if err != nil || n == 0 {
-		return err
-	}
-	return t.tellQueue(ctx, queueID)
+	return n == 1, err
 }
 
 // tellQueue says the queue's new state to those who wait in it or ride, the first few hundred of them.

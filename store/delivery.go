@@ -25,6 +25,13 @@ func (s *Store) InsertDelivery(ctx context.Context, host, key, event string, pay
 		if fresh = inserted; err != nil || inserted {
 			return err
 		}
+		// A host that sends one delivery several times at once sends it anew: to write a row that was not FAILED would be a deadlock of those
+		// whose duplicates all share its lock, and for nothing.
+		var id int64
+		if found, err := one(ctx, tx, `SELECT id FROM delivery WHERE host = ? AND delivery_key = ? AND status = ?`,
+			[]any{host, key, bot.DeliveryFailed}, &id); err != nil || !found {
+			return cmp.Or(err, errRollback)
+		}
 		// attempts goes on growing: were it to start again, a worker of the earlier life could finish this one.
 		n, err := tx.exec(ctx, `UPDATE delivery SET status = ?, event = ?, payload = ?, error = '', next_attempt_at = {now}, received_at = {now},
 			updated_at = {now} WHERE host = ? AND delivery_key = ? AND status = ?`,

@@ -46,7 +46,11 @@ func (s *Store) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bo
 			if err := tx.addMembers(ctx, buildEntries(batch, places, result)); err != nil {
 				return err
 			}
-			return tx.leave(ctx, batch, members, record.Moves)
+			left, err := tx.leave(ctx, batch, members, record.Moves)
+			if err != nil {
+				return err
+			}
+			return tx.tell(ctx, left)
 		},
 		landed: func(ctx context.Context) (bool, error) {
 			now, found, err := readBatch(ctx, s, `b.id = ?`, guard.BatchID)
@@ -122,9 +126,10 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 	if err != nil || !found {
 		return false, err
 	}
+	parked := false
 	if settlement.ParkQueue != "" {
 		// The queue's row comes before the batch's in the lock order; a stale guard undoes this too.
-		if err := t.parkQueue(ctx, before.QueueID, settlement.ParkQueue); err != nil {
+		if parked, err = t.parkQueue(ctx, before.QueueID, settlement.ParkQueue); err != nil {
 			return false, err
 		}
 	}
@@ -153,7 +158,8 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 			return false, err
 		}
 	}
-	if err := t.leave(ctx, batch, members, settlement.Members); err != nil {
+	left, err := t.leave(ctx, batch, members, settlement.Members)
+	if err != nil {
 		return false, err
 	}
 	for chunk := range slices.Chunk(freed, chunkSize) {
@@ -169,6 +175,14 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 		detail: fmt.Sprintf("%s %s %s", batch.Status, batch.Code, batch.Message),
 	}); err != nil {
 		return false, err
+	}
+	if err := t.tell(ctx, left); err != nil {
+		return false, err
+	}
+	if parked {
+		if err := t.tellQueue(ctx, batch.QueueID); err != nil {
+			return false, err
+		}
 	}
 	repositoryID, err := repositoryOf(ctx, t, batch.QueueID)
 	if err != nil {
@@ -201,14 +215,14 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 }
 
 // leave brings members to what became of them, under the guarded write of their batch's row. Those that ride again keep their request row and
-// with it their place in the order: deleting and inserting it anew would lock gaps that admissions go into.
-func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation, outcomes []bot.MemberOutcome) error {
+// with it their place in the order: deleting and inserting it anew would lock gaps that admissions go into. What it returns is to be told.
+func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation, outcomes []bot.MemberOutcome) ([]change, error) {
 	if len(outcomes) == 0 {
-		return nil
+		return nil, nil
 	}
 	places, err := t.places(ctx, batch.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	riding := make(map[string]bot.Operation, len(members))
 	for _, op := range members {
@@ -221,7 +235,7 @@ func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation
 	for _, o := range outcomes {
 		op, rides := riding[o.OperationID]
 		if !rides {
-			return t.fail(fmt.Errorf("operation %s does not ride in batch %d", o.OperationID, batch.ID))
+			return nil, t.fail(fmt.Errorf("operation %s does not ride in batch %d", o.OperationID, batch.ID))
 		}
 		delete(riding, op.ID) // a second outcome of one member is refused
 		if o.To == bot.OperationWaiting {
@@ -235,7 +249,7 @@ func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation
 		})
 	}
 	if ok, err := t.transition(ctx, changes); err != nil || !ok {
-		return t.unlessHeld(batch, err)
+		return nil, t.unlessHeld(batch, err)
 	}
 	for cohort, requests := range again {
 		slices.Sort(requests)
@@ -243,7 +257,7 @@ func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation
 			n, err := t.exec(ctx, `UPDATE merge_batch_request {pinned} SET batch_id = NULL, cohort = ?, version = version + 1
 				WHERE batch_id = ? AND id IN (`+list(len(chunk))+`)`, append([]any{cohort, batch.ID}, anys(chunk)...)...)
 			if err != nil || n != int64(len(chunk)) {
-				return t.unlessHeld(batch, err)
+				return nil, t.unlessHeld(batch, err)
 			}
 		}
 	}
@@ -252,13 +266,10 @@ func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation
 		n, err := t.exec(ctx, `DELETE FROM merge_batch_request WHERE batch_id = ? AND id IN (`+list(len(chunk))+`)`,
 			append([]any{batch.ID}, anys(chunk)...)...)
 		if err != nil || n != int64(len(chunk)) {
-			return t.unlessHeld(batch, err)
+			return nil, t.unlessHeld(batch, err)
 		}
 	}
-	if err := t.addMembers(ctx, entries); err != nil {
-		return err
-	}
-	return t.tell(ctx, changes)
+	return changes, t.addMembers(ctx, entries)
 }
 
 // leaving names how a member left its batch.
