@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/store"
 )
 
 var applyTests = tests{
@@ -50,75 +49,6 @@ func applyBoth(t *testing.T, db Database) {
 		if n := value[int](w, `SELECT COUNT(*) FROM audit WHERE operation_id = ? AND action = 'apply'`, op.ID); n != 1 {
 			t.Errorf("merge request %d: %d entries in the audit", op.Number, n)
 		}
-	}
-	w.invariants()
-}
-
-func oneCommandMany(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	var lock sync.Mutex
-	made, answers := "", map[string]int{}
-	each(w, 9, func(s *store.Store, i int) {
-		a := w.application(w.queue, 1, true)
-		a.OperationID = operationID(100 + i)
-		result, err := s.Apply(t.Context(), a)
-		lock.Lock()
-		defer lock.Unlock()
-		switch {
-		case err != nil:
-			t.Error(err)
-		case result.Outcome == bot.ApplyDone && made == "" && result.Operation.ID == a.OperationID:
-			made = a.OperationID
-		case result.Outcome != bot.ApplyDuplicate:
-			t.Errorf("outcome %d", result.Outcome)
-		}
-		answers[result.Operation.ID]++
-	})
-	if made == "" || answers[made] != 9 {
-		t.Errorf("%q was made, and the answers name %v", made, answers)
-	}
-	w.onlyOne()
-}
-
-func manyCommands(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	var lock sync.Mutex
-	made := ""
-	told := map[string]int{}
-	each(w, 9, func(s *store.Store, i int) {
-		a := w.application(w.queue, 1, true)
-		a.OperationID, a.Command.RequestID, a.Command.Order.ID = operationID(100+i), fmt.Sprintf("forge:issue:%d:1", 100+i), int64(100+i)
-		result, err := s.Apply(t.Context(), a)
-		lock.Lock()
-		defer lock.Unlock()
-		switch {
-		case err != nil:
-			t.Error(err)
-		case result.Outcome == bot.ApplyDone && made == "":
-			made = a.OperationID
-		case result.Outcome == bot.ApplyActive:
-			told[result.Operation.ID]++
-		case result.Outcome != bot.ApplySuperseded:
-			t.Errorf("outcome %d", result.Outcome)
-		}
-	})
-	delete(told, made)
-	if made == "" || len(told) != 0 {
-		t.Errorf("%q was made, and others were told of %v", made, told)
-	}
-	w.onlyOne()
-}
-
-// onlyOne fails the test unless one application left exactly its rows.
-func (w *world) onlyOne() {
-	w.Helper()
-	for _, table := range []string{"operation", "binding", "binding_history", "merge_batch_request", "idempotency", "audit"} {
-		if n := value[int](w, `SELECT COUNT(*) FROM `+table); n != 1 {
-			w.Errorf("%d rows in %s", n, table)
-		}
-	}
-	if n := value[int](w, `SELECT MAX(wanted) FROM outbox`); n != 1 {
-		w.Errorf("said %d times", n)
 	}
 	w.invariants()
 }

@@ -21,8 +21,6 @@ var claimTests = tests{
 	"leaves a paused or parked queue":                          claimClosed,
 	"is tried again when a waiting request vanishes":           claimPreempted,
 	"leaves no trace when any step fails":                      claimFails,
-	"held open keeps no admission waiting (I3)":                claimHeldOpen,
-	"does not wait for an admission held open":                 claimBesideAdmission,
 	"takes thousands in statements that grow with chunks only": claimThousands,
 	"leaves alone what somebody took in between (I2)":          claimTaken,
 	"drops a stale callback on a binding and counts it":        claimStaleBinding,
@@ -143,24 +141,21 @@ func claimOccupied(t *testing.T, db Database) {
 func claimLosesRace(t *testing.T, db Database) {
 	w := newWorld(t, db)
 	w.admit(w.queue, 1)
-	now := past(db)
-	insert := `INSERT INTO merge_batch (queue_id, status, phase, kind, cohort, token, size, build, base_sha, head_sha, landed_sha, landed_differs,
-			mr_number, code, message, refusals, ci_conclusion, ci_fingerprint, ci_changed_at, phase_at, deadline_at, created_at, updated_at)
-		VALUES (?, 1, 1, 1, 0, 'other', 0, 0, '', '', '', 0, 0, '', '', 0, '', '', ` + strings.Join([]string{now, now, now, now, now}, ", ") + `)`
+	insert := insertBatch(db, w.queue, "other")
 	if db.severalWriters() {
 		// Between the look at the slot and the insert somebody takes it who did not ask for the queue's row.
 		var once sync.Once
 		db.Intercept(w.store, func(statement string, _ []any) error {
 			if strings.HasPrefix(statement, "INSERT INTO merge_batch (") {
-				once.Do(func() { w.execute(insert, w.queue.ID) })
+				once.Do(func() { w.execute(insert) })
 			}
 			return nil
 		})
 	} else {
-		w.execute(insert, w.queue.ID)
+		w.execute(insert)
 	}
 	w.expect(claimSpec(w.queue, 1), bot.ClaimSlotOccupied)
-	if _, err := w.SQL.ExecContext(t.Context(), insert, w.queue.ID); err == nil {
+	if _, err := w.SQL.ExecContext(t.Context(), insert); err == nil {
 		t.Error("the database took a second active batch")
 	}
 	if n := value[int](w, `SELECT COUNT(*) FROM merge_batch_request WHERE batch_id IS NOT NULL`); n != 0 {

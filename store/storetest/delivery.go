@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -136,61 +135,11 @@ func rearmed(t *testing.T, db Database) {
 	}
 }
 
-func storedOnce(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	var fresh atomic.Int32
-	each(w, 9, func(s *store.Store, _ int) {
-		stored, err := s.InsertDelivery(t.Context(), "forge", "k", "push", []byte("{}"))
-		if err != nil {
-			t.Error(err)
-		}
-		if stored {
-			fresh.Add(1)
-		}
-	})
-	if fresh.Load() != 1 || w.value(`SELECT COUNT(*) FROM delivery`) != 1 {
-		t.Errorf("fresh for %d", fresh.Load())
-	}
-}
-
 func inOrder(t *testing.T, db Database) {
 	w := newWorld(t, db)
 	w.deliver("a", "b", "c", "d", "e")
 	if got := keysOf(w.take(2, lease)) + " | " + keysOf(w.take(10, lease)); got != "a b | c d e" {
 		t.Errorf("got %s", got)
-	}
-}
-
-func takenOnce(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	const all = 60
-	for i := range all {
-		w.deliver(fmt.Sprint("k", i))
-	}
-	var lock sync.Mutex
-	taken := make(map[string]int)
-	each(w, 6, func(s *store.Store, _ int) {
-		for {
-			claimed, err := s.ClaimDeliveries(t.Context(), 7, lease)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			lock.Lock()
-			for _, d := range claimed {
-				taken[d.Key]++
-			}
-			enough := len(taken) == all
-			lock.Unlock()
-			if enough || t.Failed() {
-				return
-			}
-		}
-	})
-	for key, n := range taken {
-		if n != 1 {
-			t.Errorf("%s was taken %d times", key, n)
-		}
 	}
 }
 

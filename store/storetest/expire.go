@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,26 +71,6 @@ func expiresSome(t *testing.T, db Database) {
 	if a, b, c := w.expire(2), w.expire(2), w.expire(2); a != 2 || b != 2 || c != 1 {
 		t.Errorf("%d, %d, %d", a, b, c)
 	}
-}
-
-func expiresOnce(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	for n := range 6 {
-		w.apply(w.application(w.queue, n+1, false))
-	}
-	w.execute(`UPDATE binding SET expires_at = ` + ago(db, time.Second))
-	var ended atomic.Int64
-	each(w, 4, func(s *store.Store, _ int) {
-		n, err := s.ExpireOperations(t.Context(), 100)
-		if err != nil {
-			t.Error(err)
-		}
-		ended.Add(int64(n))
-	})
-	if ended.Load() != 6 || w.value(`SELECT COUNT(*) FROM binding_history WHERE to_status = ?`, int(bot.OperationExpired)) != 6 {
-		t.Errorf("%d ended", ended.Load())
-	}
-	w.invariants()
 }
 
 func comesBackLate(t *testing.T, db Database) {

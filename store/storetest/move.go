@@ -148,25 +148,6 @@ func (w *world) withGuard(op bot.Operation, spoil func(*bot.BatchGuard)) bot.Mov
 	return m
 }
 
-func oneMove(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	for i, from := range []bot.OperationStatus{bot.OperationPendingApproval, bot.OperationWaiting, bot.OperationBatched} {
-		op := w.operationIn(from, i+1)
-		results := w.race(6, func(s *store.Store, i int) (bot.MoveResult, error) {
-			// Approval, close and push at once: whoever is first wins, whatever it wants.
-			m := w.moveTo(op, []bot.OperationStatus{bot.OperationClosed, bot.OperationPendingApproval, bot.OperationMerged}[i%3])
-			return s.Move(t.Context(), m)
-		})
-		if results[bot.MoveDone] != 1 || results[bot.MoveStale] != 5 {
-			t.Errorf("from %s: %v", from, results)
-		}
-		if n := w.value(`SELECT COUNT(*) FROM audit WHERE operation_id = ? AND action = 'move'`, op.ID); n != 1 {
-			t.Errorf("from %s: %d entries in the audit", from, n)
-		}
-	}
-	w.invariants()
-}
-
 // race runs f n times at once over several instances and counts the results.
 func (w *world) race(n int, f func(s *store.Store, i int) (bot.MoveResult, error)) map[bot.MoveResult]int {
 	w.Helper()
@@ -270,53 +251,6 @@ func evicts(t *testing.T, db Database) {
 	w.invariants()
 }
 
-func evictOrLand(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	won := map[string]int{}
-	for round := range 12 {
-		queue := w.newQueue(fmt.Sprintf("round-%d", round))
-		w.admit(queue, 100+2*round, 101+2*round)
-		claimed := w.claim(queue, 2)
-		guard := claimed.Batch.Guard()
-		var lock sync.Mutex
-		landing, evicted := 0, 0
-		each(w, 4, func(s *store.Store, i int) {
-			var happened bool
-			var err error
-			count := &landing
-			if i%2 == 0 {
-				_, happened, err = s.ChangeBatch(t.Context(), guard, bot.BatchChange{Phase: bot.PhaseLanding})
-			} else {
-				m := w.moveTo(claimed.Members[0], bot.OperationPendingApproval)
-				m.Batch = &guard
-				var result bot.MoveResult
-				result, err = s.Move(t.Context(), m)
-				happened, count = result == bot.MoveDone, &evicted
-			}
-			if err != nil {
-				t.Error(err)
-			}
-			lock.Lock()
-			defer lock.Unlock()
-			if happened {
-				*count++
-			}
-		})
-		batch, members, _, err := w.store.ActiveBatch(t.Context(), queue.ID)
-		w.must(err)
-		switch {
-		case landing == 1 && evicted == 0 && batch.Phase == bot.PhaseLanding && len(members) == 2:
-			won["landing"]++
-		case landing == 0 && evicted == 1 && batch.Phase == bot.PhaseClaimed && len(members) == 1:
-			won["evicted"]++
-		default:
-			t.Errorf("landing %d, evicted %d: phase %s with %d members", landing, evicted, batch.Phase, len(members))
-		}
-	}
-	t.Log(won)
-	w.invariants()
-}
-
 func landingHolds(t *testing.T, db Database) {
 	w := newWorld(t, db)
 	op := w.operationIn(bot.OperationBatched, 1)
@@ -335,50 +269,6 @@ func landingHolds(t *testing.T, db Database) {
 	}
 	if w.snapshot() != before {
 		t.Error("something changed")
-	}
-}
-
-func cancelOrClaim(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	for round := range 10 {
-		queue := w.newQueue(fmt.Sprintf("round-%d", round))
-		var ops []bot.Operation
-		for i := range 4 {
-			ops = append(ops, w.apply(w.application(queue, 100+4*round+i, true)))
-		}
-		var lock sync.Mutex
-		var rides []bot.Operation
-		cancelled := map[string]bool{}
-		each(w, 6, func(s *store.Store, i int) {
-			if i >= 3 {
-				result, err := s.Claim(t.Context(), claimSpec(queue, 4))
-				lock.Lock()
-				defer lock.Unlock()
-				if err != nil {
-					t.Error(err)
-				}
-				rides = append(rides, result.Members...)
-				return
-			}
-			result, err := s.Move(t.Context(), w.moveTo(ops[i], bot.OperationCancelled))
-			lock.Lock()
-			defer lock.Unlock()
-			if err != nil {
-				t.Error(err)
-			}
-			cancelled[ops[i].ID] = result == bot.MoveDone
-		})
-		for _, op := range rides {
-			if cancelled[op.ID] {
-				t.Errorf("round %d: merge request %d was cancelled and rides", round, op.Number)
-			}
-		}
-		for _, op := range ops {
-			if now := w.read(op.ID); (now.Status == bot.OperationCancelled) != cancelled[op.ID] {
-				t.Errorf("round %d: merge request %d is %s", round, op.Number, now.Status)
-			}
-		}
-		w.invariants()
 	}
 }
 

@@ -3,12 +3,10 @@ package storetest
 import (
 	"database/sql/driver"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/store"
 )
 
 var outboxTests = tests{
@@ -99,38 +97,6 @@ func nobodyBeside(t *testing.T, db Database) {
 	}
 }
 
-func errandsTakenOnce(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	for n := range 30 {
-		w.admit(w.queue, n+1)
-	}
-	var lock sync.Mutex
-	taken := make(map[int64]int)
-	each(w, 6, func(s *store.Store, _ int) {
-		for {
-			errands, err := s.ClaimErrands(t.Context(), 7, lease)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			lock.Lock()
-			for _, e := range errands {
-				taken[e.ID]++
-			}
-			enough := len(taken) == 60
-			lock.Unlock()
-			if enough || t.Failed() {
-				return
-			}
-		}
-	})
-	for id, n := range taken {
-		if n != 1 {
-			t.Errorf("errand %d was taken %d times", id, n)
-		}
-	}
-}
-
 func errandPutOff(t *testing.T, db Database) {
 	w := withSticky(t, db)
 	e, _ := w.sticky(lease)
@@ -202,25 +168,6 @@ func errandLeaseEnds(t *testing.T, db Database) {
 	w.sticky(0)
 	if e, ok := w.sticky(lease); !ok || e.Attempts != 2 {
 		t.Errorf("%v, %+v", ok, e)
-	}
-}
-
-func wishRace(t *testing.T, db Database) {
-	w := withSticky(t, db)
-	other := db.Open(t)
-	for range 10 {
-		e, ok := w.sticky(lease)
-		if !ok {
-			t.Fatal("nothing is due")
-		}
-		var both sync.WaitGroup
-		both.Go(func() {
-			if err := other.FinishErrand(t.Context(), e); err != nil {
-				t.Error(err)
-			}
-		})
-		w.want()
-		both.Wait()
 	}
 }
 

@@ -57,29 +57,6 @@ func unknownRepository(t *testing.T, db Database) {
 	}
 }
 
-func oneRowEach(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	ref := bot.RepositoryRef{Host: "forge", ExternalID: 5, Path: "a/b", DefaultBranch: "main"}
-	each(w, 8, func(s *store.Store, _ int) {
-		repo, err := s.UpsertRepository(t.Context(), ref)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if _, err := s.UpsertQueue(t.Context(), repo.ID, bot.DefaultQueueSettings("main"), "blob"); err != nil {
-			t.Error(err)
-		}
-		if _, err := s.RecordMR(t.Context(), repo.ID, bot.MRSnapshot{Number: 1, HeadSHA: sha(1)}); err != nil {
-			t.Error(err)
-		}
-	})
-	for table, want := range map[string]int{"repository": 2, "queue": 2, "merge_request": 1} {
-		if n := value[int](w, `SELECT COUNT(*) FROM `+table); n != want {
-			t.Errorf("%s has %d rows, want %d", table, n, want)
-		}
-	}
-}
-
 func endRepository(t *testing.T, db Database) {
 	w := newWorld(t, db)
 	paused := w.newQueue("paused")

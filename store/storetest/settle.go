@@ -2,8 +2,6 @@ package storetest
 
 import (
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/batchbot/batchbot/bot"
@@ -286,54 +284,6 @@ func settleRefuses(t *testing.T, db Database) {
 	ended.Guard.Status, ended.Guard.Version = bot.BatchFailed, ended.Guard.Version+1
 	if _, err := w.store.Settle(t.Context(), ended); err == nil {
 		t.Error("an ended batch was settled again")
-	}
-}
-
-func settleAgainstEvict(t *testing.T, db Database) {
-	w := newWorld(t, db)
-	other := *w
-	other.store = db.Open(t)
-	for round := range 8 {
-		w.admit(w.queue, 2*round+1, 2*round+2)
-		claimed := w.claim(w.queue, 2)
-		guard := claimed.Batch.Guard()
-		member := claimed.Members[0]
-		var evicted, landing atomic.Bool
-		var group sync.WaitGroup
-		start := make(chan struct{})
-		group.Go(func() {
-			<-start
-			result, err := other.store.Move(t.Context(), bot.Move{
-				OperationID: member.ID, From: bot.OperationBatched, Version: member.Version, To: bot.OperationCancelled, Reason: bot.ReasonCancelled, Batch: &guard, By: "author",
-			})
-			if err != nil {
-				t.Error(err)
-			}
-			evicted.Store(result == bot.MoveDone)
-		})
-		group.Go(func() {
-			<-start
-			batch, ok, err := w.store.ChangeBatch(t.Context(), guard, bot.BatchChange{Phase: bot.PhaseLanding})
-			if err != nil {
-				t.Error(err)
-			}
-			landing.Store(ok)
-			if ok {
-				claimed.Batch = batch
-			}
-		})
-		close(start)
-		group.Wait()
-		if evicted.Load() == landing.Load() {
-			t.Fatalf("round %d: evicted %v, landing %v", round, evicted.Load(), landing.Load())
-		}
-		w.invariants()
-		if evicted.Load() {
-			batch, members, _, err := w.store.ActiveBatch(t.Context(), w.queue.ID)
-			w.must(err)
-			claimed.Batch, claimed.Members = batch, members
-		}
-		w.settle(claimed, bot.BatchSucceeded, bot.OperationMerged)
 	}
 }
 

@@ -20,6 +20,7 @@ type world struct {
 	store *store.Store
 	repo  bot.Repository
 	queue bot.Queue
+	ids   func(number int) string // names the operations that seed makes; nil: operationID
 }
 
 func newWorld(t testing.TB, db Database) *world {
@@ -86,6 +87,48 @@ func (w *world) apply(a bot.Application) bot.Operation {
 	return result.Operation
 }
 
+// crowd admits many requests beside the store, in a few statements.
+func (w *world) crowd(many int) {
+	w.Helper()
+	w.seed(w.queue, bot.OperationWaiting, 1, many)
+}
+
+// seed makes operations PENDING_APPROVAL or WAITING beside the store, for the merge requests from number first on, as if they had been applied an hour
+// ago. Their rows have the numbers for ids.
+func (w *world) seed(queue bot.Queue, status bot.OperationStatus, first, many int) []bot.Operation {
+	w.Helper()
+	name := operationID
+	if w.ids != nil {
+		name = w.ids
+	}
+	var ops []bot.Operation
+	for start := first; start < first+many; start += 400 {
+		var mr, op, binding, history, request []string
+		now := later(w.Database)
+		for n := start; n < min(start+400, first+many); n++ {
+			id := name(n)
+			mr = append(mr, fmt.Sprintf("(%d, %d, %d, 'Change', 1, 'author', 0, '%s', 0, 0, 0, %s, %s)", n, w.repo.ID, n, sha(n), now, now))
+			op = append(op, fmt.Sprintf("('%s', %d, %d, %d, %d, 'author', '%s', 2, 'applied', '', %s, %s)", id, w.repo.ID, queue.ID, n, status, sha(n), now, now))
+			binding = append(binding, fmt.Sprintf("(%d, %d, '%s', '%s', %d, %s, %s, %s)", n, n, queue.Target, id, status, now, now, now))
+			history = append(history, fmt.Sprintf("(%d, '%s', NULL, %d, 'applied', '', '%s', 0, 'author', %s)", n, id, status, sha(n), now))
+			request = append(request, fmt.Sprintf("(%d, '%s', %d, NULL, 2, 0, %s)", n, id, queue.ID, past(w.Database)))
+			ops = append(ops, bot.Operation{ID: id, Status: status, Version: 1, RepositoryID: w.repo.ID, QueueID: queue.ID, Target: queue.Target,
+				MergeRequestID: int64(n), Number: n, HeadSHA: sha(n)})
+		}
+		w.execute(`INSERT INTO merge_request (id, repository_id, number, title, author_id, author_login, author_bot, head_sha, last_command_at, last_command_id,
+			sticky_comment_id, created_at, updated_at) VALUES ` + strings.Join(mr, ", "))
+		w.execute(`INSERT INTO operation (operation_id, repository_id, queue_id, merge_request_id, status, requester, head_sha, lane, reason, detail,
+			created_at, updated_at) VALUES ` + strings.Join(op, ", "))
+		w.execute(`INSERT INTO binding (id, subject_id, target_key, operation_id, status, expires_at, created_at, updated_at) VALUES ` + strings.Join(binding, ", "))
+		w.execute(`INSERT INTO binding_history (binding_id, operation_id, from_status, to_status, reason, detail, head_sha, batch_id, actor, created_at) VALUES ` +
+			strings.Join(history, ", "))
+		if status == bot.OperationWaiting {
+			w.execute(`INSERT INTO merge_batch_request (id, operation_id, queue_id, batch_id, lane, cohort, created_at) VALUES ` + strings.Join(request, ", "))
+		}
+	}
+	return ops
+}
+
 // claim claims up to limit fresh requests, and fails the test unless it gets a batch.
 func (w *world) claim(queue bot.Queue, limit int) bot.ClaimResult {
 	w.Helper()
@@ -150,31 +193,6 @@ func (w *world) execute(query string, args ...any) {
 	w.Helper()
 	if _, err := w.SQL.ExecContext(w.Context(), query, args...); err != nil {
 		w.Fatalf("%s: %v", query, err)
-	}
-}
-
-// invariants fails the test unless the tables hold what they must hold at every moment.
-func (w *world) invariants() {
-	w.Helper()
-	for rule, query := range map[string]string{
-		"I1: at most one active batch per queue": `SELECT COUNT(*) FROM (SELECT queue_id FROM merge_batch WHERE status IN (1, 4)
-			GROUP BY queue_id HAVING COUNT(*) > 1) x`,
-		"I2: a claimed request rides in an active batch of its queue": `SELECT COUNT(*) FROM merge_batch_request r WHERE r.batch_id IS NOT NULL
-			AND NOT EXISTS (SELECT 1 FROM merge_batch b WHERE b.id = r.batch_id AND b.active_slot = r.queue_id)`,
-		"a request belongs to a WAITING or BATCHED operation": `SELECT COUNT(*) FROM merge_batch_request r
-			JOIN operation o ON o.operation_id = r.operation_id WHERE o.status <> CASE WHEN r.batch_id IS NULL THEN 2 ELSE 3 END`,
-		"a WAITING or BATCHED operation has a request": `SELECT COUNT(*) FROM operation o WHERE o.status IN (2, 3)
-			AND NOT EXISTS (SELECT 1 FROM merge_batch_request r WHERE r.operation_id = o.operation_id)`,
-		"I5: a binding says what its operation says": `SELECT COUNT(*) FROM binding b JOIN operation o ON o.operation_id = b.operation_id
-			WHERE b.status <> o.status`,
-		"an active batch claimed somebody": `SELECT COUNT(*) FROM merge_batch b WHERE b.size <> (SELECT COUNT(*) FROM merge_batch_member m
-			WHERE m.batch_id = b.id AND m.event = 1)`,
-		"every state of a binding is in its history": `SELECT COUNT(*) FROM binding b WHERE b.status <> (SELECT h.to_status FROM binding_history h
-			WHERE h.binding_id = b.id ORDER BY h.id DESC LIMIT 1)`,
-	} {
-		if n := value[int](w, query); n != 0 {
-			w.Errorf("%s: broken by %d rows", rule, n)
-		}
 	}
 }
 
