@@ -18,6 +18,11 @@
 // LANDING is the point of no return. It ends by what the host and the target say and by nothing else: landed, the target moved without
 // the batch, an answered refusal, or a closed batch MR whose head the target does not contain. An unanswered call leaves it.
 //
+// A batch that is over never changes. Its MR may: reopened, it is closed again; merged after all, it has landed late, and that is recorded beside
+// the batch.
+//
+// An operator's word about a batch goes the same way as a tick: look, decide, one guarded write. It is held against what the host and the target say.
+//
 // Read the files in the order of the data: ports.go, driver.go (the loop), look.go (host and rows → view), decide.go (view →
-// action, pure), act.go and settle.go (the actions).
+// action, pure), act.go, refusal.go and settle.go (the actions), late.go (what landed against expectation), operator.go.
 package round

@@ -23,7 +23,8 @@ type view struct {
 
 	mr         bot.MRSnapshot // batch MR; State 0: there is none yet
 	branchTip  string         // BUILT: where the batch branch stands on the host; empty: absent
-	targetTip  string         // OPENED, LANDING
+	branchGone bool           // OPENED, LANDING: the batch branch does not exist
+	targetTip  string         // OPENED, LANDING, BLOCKED
 	headKnown  bool           // the batch MR's head is one recorded for this batch
 	headLanded bool           // the target contains the batch head
 	checks     bot.CIJudgement
@@ -38,6 +39,8 @@ type tick struct {
 	view
 	repo bot.Repository
 	host bot.Host
+
+	by, source string // an operator, when one settles the batch; empty: the bot itself
 }
 
 // errTargetGone says the queue's target branch does not exist any more.
@@ -80,11 +83,7 @@ func (d *Driver) look(ctx context.Context, queueID int64) (t tick, err error) {
 	case t.batch.Status == bot.BatchBlocked:
 		return t, d.lookBlocked(ctx, &t)
 	case t.batch.Phase == bot.PhaseBuilt && len(t.members) > 0:
-		t.branchTip, err = t.host.ReadBranch(ctx, t.repo, t.batch.Branch(t.queue.Target))
-		if err != nil && !errors.Is(err, bot.ErrNotFound) {
-			return t, fmt.Errorf("reading the branch of batch %d: %w", t.batch.ID, err)
-		}
-		return t, nil
+		return t, d.lookBranch(ctx, &t)
 	case t.batch.Phase == bot.PhaseOpened, t.batch.Phase == bot.PhaseLanding:
 		return t, d.lookOpened(ctx, &t)
 	}
@@ -108,7 +107,11 @@ func (d *Driver) lookOpened(ctx context.Context, t *tick) error {
 			return err
 		}
 	}
-	if t.batch.Phase != bot.PhaseOpened || t.mr.State != bot.MROpen || t.mr.HeadSHA != t.batch.HeadSHA || t.targetTip != t.batch.BaseSHA {
+	// Some hosts close an MR whose branch is deleted, others leave it open and broken.
+	if err := d.lookBranch(ctx, t); err != nil {
+		return err
+	}
+	if t.batch.Phase != bot.PhaseOpened || t.mr.State != bot.MROpen || t.mr.HeadSHA != t.batch.HeadSHA || t.targetTip != t.batch.BaseSHA || t.branchGone {
 		return nil
 	}
 	if t.batch.Code == bot.CodeNeedsApproval {
@@ -124,20 +127,32 @@ func (d *Driver) lookOpened(ctx context.Context, t *tick) error {
 // lookBlocked reads what may have resolved a blocked batch.
 func (d *Driver) lookBlocked(ctx context.Context, t *tick) error {
 	if t.batch.MRNumber == 0 {
-		tip, err := t.host.ReadBranch(ctx, t.repo, t.batch.Branch(t.queue.Target))
-		if err != nil && !errors.Is(err, bot.ErrNotFound) {
-			return fmt.Errorf("reading the branch of batch %d: %w", t.batch.ID, err)
+		if err := d.lookBranch(ctx, t); err != nil {
+			return err
 		}
-		t.branchTip = tip
-		return nil
-	}
-	if err := d.lookMR(ctx, t); err != nil {
+	} else if err := d.lookMR(ctx, t); err != nil {
 		return err
 	}
-	if t.mr.State != bot.MRClosed {
+	if t.mr.State == bot.MRMerged {
 		return nil
 	}
-	return d.lookLanded(ctx, t)
+	if err := d.lookTarget(ctx, t); err != nil {
+		return err
+	}
+	if t.mr.State == bot.MRClosed || t.targetTip != t.batch.BaseSHA {
+		return d.lookLanded(ctx, t)
+	}
+	return nil
+}
+
+// lookBranch reads where the batch branch stands.
+func (d *Driver) lookBranch(ctx context.Context, t *tick) (err error) {
+	t.branchTip, err = t.host.ReadBranch(ctx, t.repo, t.batch.Branch(t.queue.Target))
+	t.branchGone = errors.Is(err, bot.ErrNotFound)
+	if err != nil && !t.branchGone {
+		return fmt.Errorf("reading the branch of batch %d: %w", t.batch.ID, err)
+	}
+	return nil
 }
 
 func (d *Driver) lookMR(ctx context.Context, t *tick) (err error) {

@@ -23,6 +23,8 @@ type Store interface {
 
 	// RecordBuild writes base, head and what became of every member before anything is pushed: phase CLAIMED → BUILT.
 	RecordBuild(ctx context.Context, guard bot.BatchGuard, record bot.BuildRecord) (batch bot.Batch, ok bool, err error)
+	// BatchView reads a batch with everybody who ever was a member, in batch order, and what became of each.
+	BatchView(ctx context.Context, batchID int64) (bot.BatchView, error)
 	// RecordedHeads lists every head ever recorded for a batch, oldest first.
 	RecordedHeads(ctx context.Context, batchID int64) ([]string, error)
 	// ChangeBatch writes phase, code and message of an active batch.
@@ -33,6 +35,9 @@ type Store interface {
 	Move(ctx context.Context, move bot.Move) (bot.MoveResult, error)
 	// Settle brings a batch and its members to an end.
 	Settle(ctx context.Context, settlement bot.Settlement) (ok bool, err error)
+	// LandedLate records that the MR of a batch that is over was merged after all, and whose pinned heads that brought in; fresh false: it
+	// was recorded before.
+	LandedLate(ctx context.Context, batchID int64, landed string, operationIDs []string) (fresh bool, err error)
 	// ParkQueue parks an open queue with reason and remedy; parking a parked queue changes nothing.
 	ParkQueue(ctx context.Context, queueID int64, reason string) error
 }
