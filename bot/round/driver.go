@@ -3,12 +3,14 @@ package round
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/lease"
 )
 
 // Config is what a Driver needs. Zero durations and functions have defaults.
@@ -19,7 +21,8 @@ type Config struct {
 	Git         bot.Git
 	Logger      *slog.Logger
 	Poll        time.Duration // safety net between looks at all queues with work; default 15 s
-	Parallel    int           // queues worked on at once; default 4
+	Parallel    int           // queues of one host worked on at once, half of them of one repository at most; default 8
+	TickLimit   time.Duration // a tick that takes longer is abandoned between its steps; default 30 min, longer than a first fetch takes
 	NudgeOutbox func()        // called after each write that has something to say
 	NewToken    func() string // 8 hex digits; default random
 }
@@ -28,8 +31,10 @@ type Config struct {
 type Driver struct {
 	Config
 	mu       sync.Mutex
-	due      map[int64]time.Time // queue → when to look; a nudge makes it now
-	failures map[int64]int       // consecutive failed ticks, for the back-off
+	due      map[int64]time.Time   // queue → when to look; a nudge makes it now
+	failures map[int64]int         // consecutive failed ticks, for the back-off
+	places   map[int64]lease.Place // queue → whom its ticks call; it never changes
+	slots    *lease.Slots
 	wake     chan struct{}
 }
 
@@ -42,7 +47,10 @@ func New(c Config) *Driver {
 		c.Poll = 15 * time.Second
 	}
 	if c.Parallel <= 0 {
-		c.Parallel = 4
+		c.Parallel = 8
+	}
+	if c.TickLimit <= 0 {
+		c.TickLimit = 30 * time.Minute
 	}
 	if c.NudgeOutbox == nil {
 		c.NudgeOutbox = func() {}
@@ -50,7 +58,10 @@ func New(c Config) *Driver {
 	if c.NewToken == nil {
 		c.NewToken = randomToken
 	}
-	return &Driver{Config: c, due: make(map[int64]time.Time), failures: make(map[int64]int), wake: make(chan struct{}, 1)}
+	return &Driver{
+		Config: c, due: make(map[int64]time.Time), failures: make(map[int64]int), wake: make(chan struct{}, 1),
+		places: make(map[int64]lease.Place), slots: lease.NewSlots(c.Parallel),
+	}
 }
 
 // Nudge asks for a look at a queue soon: at once, or in a few seconds where the last look failed, so that a stream of events does not
@@ -93,7 +104,6 @@ type Result struct {
 func (d *Driver) Run(ctx context.Context) error {
 	var ticks sync.WaitGroup
 	defer ticks.Wait()
-	slots := make(chan struct{}, d.Parallel)
 	running := make(map[int64]bool)
 	finished := make(chan int64)
 	poll := time.NewTimer(0)
@@ -122,9 +132,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		for _, id := range due {
 			running[id] = true
 			ticks.Go(func() {
-				slots <- struct{}{}
 				d.drive(ctx, id)
-				<-slots
 				finished <- id
 			})
 		}
@@ -173,10 +181,23 @@ func (d *Driver) takeDue(running map[int64]bool) (due []int64, soonest time.Dura
 	return due, soonest
 }
 
-// drive ticks one queue until there is nothing more to do now.
+// drive ticks one queue until there is nothing more to do now, in a slot of its repository: whose host hangs keeps no other repository waiting.
 func (d *Driver) drive(ctx context.Context, queueID int64) {
+	at, err := d.place(ctx, queueID)
+	if err != nil {
+		if ctx.Err() == nil {
+			d.schedule(queueID, time.Now().Add(d.backOff(queueID, err)))
+			d.Logger.Warn("tick failed", "queue", queueID, "did", "nothing", "error", err)
+		}
+		return
+	}
+	release, ok := d.slots.Take(ctx, at)
+	if !ok {
+		return
+	}
+	defer release()
 	for ctx.Err() == nil {
-		result, err := d.RunOnce(ctx, queueID)
+		result, err := d.limited(ctx, queueID)
 		if ctx.Err() != nil {
 			return
 		}
@@ -203,7 +224,34 @@ func (d *Driver) drive(ctx context.Context, queueID int64) {
 	}
 }
 
+// limited is RunOnce within the time a tick may take.
+func (d *Driver) limited(ctx context.Context, queueID int64) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.TickLimit)
+	defer cancel()
+	return d.RunOnce(ctx, queueID)
+}
+
+// place finds the repository of a queue.
+func (d *Driver) place(ctx context.Context, queueID int64) (lease.Place, error) {
+	d.mu.Lock()
+	at, known := d.places[queueID]
+	d.mu.Unlock()
+	if known {
+		return at, nil
+	}
+	queue, repo, err := d.Store.ReadQueue(ctx, queueID)
+	if err != nil {
+		return lease.Place{}, fmt.Errorf("reading queue %d: %w", queueID, err)
+	}
+	at = lease.Place{Host: repo.Host, Repository: queue.RepositoryID}
+	d.mu.Lock()
+	d.places[queueID] = at
+	d.mu.Unlock()
+	return at, nil
+}
+
 // backOff says how long to leave a queue alone after a failed tick: what the host asked for, else doubling from one second to five minutes.
+// Either is spread, so that queues and instances that stopped together do not come back together.
 func (d *Driver) backOff(queueID int64, err error) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,7 +261,7 @@ func (d *Driver) backOff(queueID int64, err error) time.Duration {
 	if limited, ok := errors.AsType[*bot.RateLimitedError](err); ok {
 		wait = max(wait, limited.RetryAfter)
 	}
-	return wait
+	return wait + lease.Jitter(wait/4)
 }
 
 // RunOnce does one tick of a queue: look, decide, do one thing.
