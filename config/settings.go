@@ -22,6 +22,8 @@ type Settings struct {
 	Retention Retention `koanf:"retention"`
 	Log       Log       `koanf:"log"`
 
+	Reconcile Reconcile `koanf:"reconcile"`
+
 	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" validate:"min=100ms,max=10m"` // after this what still runs is abandoned
 }
 
@@ -85,6 +87,11 @@ type Look struct {
 	MaxInterval time.Duration `koanf:"max_interval" validate:"min=1s,max=24h,gtefield=Interval"` // it stretches up to this while nothing happens
 }
 
+// Reconcile paces the comparison of all rows with the host.
+type Reconcile struct {
+	Interval time.Duration `koanf:"interval" validate:"min=0,max=24h"` // 0: only when an operator asks
+}
+
 // Retention says how long what was received and done is kept, by the database's clock. A delivery is known no shorter than its payload is
 // kept, and a command no shorter than its delivery, so that one that comes again finds what it once did.
 type Retention struct {
@@ -111,6 +118,7 @@ func Defaults() Settings {
 		Database:        Database{Driver: SQLite, ConnectTimeout: 15 * time.Second, MaxConnections: 16},
 		Rounds:          Rounds{Poll: 15 * time.Second},
 		Look:            Look{Interval: time.Minute, MaxInterval: 10 * time.Minute},
+		Reconcile:       Reconcile{Interval: 15 * time.Minute},
 		Retention:       Retention{Payloads: 7 * day, Deliveries: 90 * day, Commands: 90 * day, Errands: 7 * day},
 		Log:             Log{Level: "info", Format: "json"},
 		ShutdownTimeout: 10 * time.Second,

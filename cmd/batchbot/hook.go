@@ -67,7 +67,7 @@ func ensureHooks(ctx context.Context, settings config.Settings, names []string, 
 		if h.Type != config.GitLab {
 			continue
 		}
-		host, err := newGitLab(h, nil)
+		host, err := newGitLab(h, nil, nil)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ type metrics struct {
 	sources  map[string]intake.Source // of webhooks, by path
 }
 
-func newMetrics(db *store.Store, sources map[string]intake.Source, log *slog.Logger) *metrics {
+func newMetrics(db *store.Store, sources map[string]intake.Source, meter *meter, log *slog.Logger) *metrics {
 	m := &metrics{
 		sources:  sources,
 		registry: prometheus.NewRegistry(),
@@ -33,7 +33,7 @@ func newMetrics(db *store.Store, sources map[string]intake.Source, log *slog.Log
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "batchbot_build_info", Help: "Always 1; the labels say which program this is."}, []string{"version", "commit"})
 	v := readVersion()
 	info.WithLabelValues(v.Version, v.Commit).Set(1)
-	m.registry.MustRegister(m.webhooks, info, newRows(db, log),
+	m.registry.MustRegister(m.webhooks, info, meter, newRows(db, log),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -16,8 +16,10 @@ import (
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/intake"
 	"github.com/batchbot/batchbot/bot/outbox"
+	"github.com/batchbot/batchbot/bot/reconcile"
 	"github.com/batchbot/batchbot/bot/round"
 	"github.com/batchbot/batchbot/config"
+	"github.com/batchbot/batchbot/githost"
 	"github.com/batchbot/batchbot/githost/github"
 	"github.com/batchbot/batchbot/githost/gitlab"
 	"github.com/batchbot/batchbot/githost/gitmerge"
@@ -38,6 +40,10 @@ type program struct {
 	looker   *intake.Looker
 	sender   *outbox.Sender
 	driver   *round.Driver
+	meter    *meter
+
+	applier    *intake.Applier
+	reconciler *reconcile.Reconciler
 
 	// roundsAfter holds rounds back until it is closed; nil starts them at once. The demo uses it to let everybody in first.
 	roundsAfter <-chan struct{}
@@ -52,47 +58,78 @@ func build(ctx context.Context, settings config.Settings, log *slog.Logger) (p *
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if err := os.MkdirAll(settings.DataDir, 0o700); err != nil {
-		return p, fmt.Errorf("data_dir: %w: name a folder that this process may write to", err)
-	}
-	git, err := gitmerge.New(gitmerge.Options{Dir: filepath.Join(settings.DataDir, "mirrors"), Logger: log})
+	adapters, err := p.assemble(ctx, settings.Database.Driver == config.SQLite || settings.Database.Migrate)
 	if err != nil {
 		return p, err
 	}
-	hosts, webhooks, sources := make(map[string]bot.Host), make(map[string]bot.Webhooks), make(map[string]intake.Source)
+	webhooks, sources := make(map[string]bot.Webhooks), make(map[string]intake.Source)
 	for _, h := range settings.Hosts {
-		host, err := newHost(h, log)
-		if err != nil {
-			return p, err
-		}
-		hosts[h.Name], webhooks[h.Name] = host, host
+		webhooks[h.Name] = adapters[h.Name]
 		for _, path := range webhookPaths(settings.Hosts, h) {
-			sources[path] = intake.Source{Name: h.Name, Webhooks: host}
+			sources[path] = intake.Source{Name: h.Name, Webhooks: adapters[h.Name]}
 		}
-	}
-	if p.store, err = openStore(ctx, settings, settings.Database.Driver == config.SQLite || settings.Database.Migrate); err != nil {
-		return p, err
-	}
-	if err := p.store.CheckMigrated(ctx); err != nil {
-		return p, err
 	}
 	if p.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", settings.Listen); err != nil {
 		return p, fmt.Errorf("listen: %w: stop what uses this address or choose another", err)
 	}
 	p.url = baseURL(p.listener.Addr())
 
-	p.sender = outbox.New(outbox.Config{Pace: pace(), Store: p.store, Hosts: hosts, Git: git, Logger: log})
+	p.worker = intake.NewWorker(intake.WorkerConfig{Pace: pace(), Inbox: p.store, Webhooks: webhooks, Apply: p.applier.Apply, Logger: log})
+	p.looker = intake.NewLooker(intake.LookerConfig{
+		Applier: p.applier, Base: settings.Look.Interval, Most: settings.Look.MaxInterval, Report: p.meter.looked, Logger: log,
+	})
+	handler := intake.NewHandler(intake.HandlerConfig{Hosts: sources, Inbox: p.store, Nudge: p.worker.Nudge, Logger: log})
+	p.server = newServer(routes(handler, p.store, newMetrics(p.store, sources, p.meter, log), log), log)
+	return p, nil
+}
+
+// assemble opens what acts on rows and hosts: everything but the door. The caller closes the program.
+func (p *program) assemble(ctx context.Context, migrate bool) (adapters map[string]adapter, err error) {
+	settings, log := p.settings, p.log
+	if err := os.MkdirAll(settings.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("data_dir: %w: name a folder that this process may write to", err)
+	}
+	git, err := gitmerge.New(gitmerge.Options{Dir: filepath.Join(settings.DataDir, "mirrors"), Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	p.meter = newMeter()
+	adapters, hosts := make(map[string]adapter), make(map[string]bot.Host)
+	for _, h := range settings.Hosts {
+		host, err := newHost(h, p.meter, log)
+		if err != nil {
+			return nil, err
+		}
+		adapters[h.Name], hosts[h.Name] = host, host
+	}
+	if p.store, err = openStore(ctx, settings, migrate); err != nil {
+		return nil, err
+	}
+	if err := p.store.CheckMigrated(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.store.CheckIsolation(ctx); err != nil {
+		return nil, err
+	}
+	p.sender = outbox.New(outbox.Config{
+		Pace: pace(), Store: p.store, Hosts: hosts, Git: git, Logger: log,
+		Revisit: func(ctx context.Context, batchID int64) error { return p.driver.Revisit(ctx, batchID) },
+	})
 	p.driver = round.New(round.Config{
 		Store: p.store, Locks: p.store, Hosts: hosts, Git: git, Logger: log, Poll: settings.Rounds.Poll, NudgeOutbox: p.sender.Nudge,
 	})
-	applier := intake.NewApplier(intake.ApplierConfig{
-		Records: p.store, Hosts: hosts, Git: git, ParseSettings: config.ParseRepositoryFile, Nudge: p.driver.Nudge, NudgeOutbox: p.sender.Nudge, Logger: log,
+	p.applier = intake.NewApplier(intake.ApplierConfig{
+		Records: p.store, Hosts: hosts, Git: git, ParseSettings: config.ParseRepositoryFile, Nudge: p.driver.Nudge, NudgeOutbox: p.sender.Nudge,
+		Order: p.driver.Order, Logger: log,
 	})
-	p.worker = intake.NewWorker(intake.WorkerConfig{Pace: pace(), Inbox: p.store, Webhooks: webhooks, Apply: applier.Apply, Logger: log})
-	p.looker = intake.NewLooker(intake.LookerConfig{Applier: applier, Base: settings.Look.Interval, Most: settings.Look.MaxInterval, Logger: log})
-	handler := intake.NewHandler(intake.HandlerConfig{Hosts: sources, Inbox: p.store, Nudge: p.worker.Nudge, Logger: log})
-	p.server = newServer(routes(handler, p.store, newMetrics(p.store, sources, log), log), log)
-	return p, nil
+	p.reconciler = reconcile.New(reconcile.Config{
+		Store: p.store, Hosts: hosts, Git: git, Applier: p.applier, Locks: p.store, Report: p.meter.reconciled, Logger: log,
+		Round: func(ctx context.Context, queueID int64) (bool, error) {
+			result, err := p.driver.RunOnce(ctx, queueID)
+			return result.Again, err
+		},
+	})
+	return adapters, nil
 }
 
 // adapter is a Git host both ways.
@@ -102,21 +139,21 @@ type adapter interface {
 }
 
 // newHost makes the adapter of one configured host.
-func newHost(h config.Host, log *slog.Logger) (adapter, error) {
+func newHost(h config.Host, m githost.Meter, log *slog.Logger) (adapter, error) {
 	if h.Type == config.GitLab {
-		return newGitLab(h, log)
+		return newGitLab(h, m, log)
 	}
 	return github.New(github.Config{
 		Name: h.Name, APIURL: h.APIURL, WebURL: h.WebURL, GitURL: h.GitURL,
 		AppID: h.App.ID, PrivateKey: h.App.PrivateKey, Token: h.Token,
-		WebhookSecrets: h.WebhookSecrets, WriteSpacing: spacing(h), UserAgent: userAgent(), Logger: log,
+		WebhookSecrets: h.WebhookSecrets, WriteSpacing: spacing(h), UserAgent: userAgent(), Meter: m, Logger: log,
 	})
 }
 
-func newGitLab(h config.Host, log *slog.Logger) (*gitlab.Host, error) {
+func newGitLab(h config.Host, m githost.Meter, log *slog.Logger) (*gitlab.Host, error) {
 	return gitlab.New(gitlab.Config{
 		Name: h.Name, APIURL: h.APIURL, WebURL: h.WebURL, GitURL: h.GitURL, Token: h.Token,
-		WebhookSecrets: h.WebhookSecrets, SigningTokens: h.SigningTokens, WriteSpacing: spacing(h), UserAgent: userAgent(), Logger: log,
+		WebhookSecrets: h.WebhookSecrets, SigningTokens: h.SigningTokens, WriteSpacing: spacing(h), UserAgent: userAgent(), Meter: m, Logger: log,
 	})
 }
 
@@ -176,6 +213,9 @@ func (p *program) run(ctx context.Context) error {
 	group.Go(func() error { p.worker.Run(running); return nil })
 	group.Go(func() error { p.looker.Run(running); return nil })
 	group.Go(func() error { p.sender.Run(running); return nil })
+	if every := p.settings.Reconcile.Interval; every > 0 {
+		group.Go(func() error { p.reconciler.Run(running, every); return nil })
+	}
 	group.Go(func() error {
 		select {
 		case <-running.Done():

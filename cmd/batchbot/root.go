@@ -15,6 +15,7 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2 // the command line itself is wrong
+	exitDiffer = 3 // reconcile: rows and host differ still
 )
 
 // shell is what a command touches of its surroundings.
@@ -42,6 +43,9 @@ func (s shell) run(ctx context.Context, args []string) int {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
+	if _, ok := errors.AsType[differError](err); ok {
+		return exitDiffer
+	}
 	return exitFailed
 }
 
@@ -62,9 +66,11 @@ each round lands everything that waits there as one aggregated merge request, af
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see `%s --help`", err, c.CommandPath())}
 	})
-	root.AddCommand(s.serveCommand(), s.migrateCommand(), s.queueCommand(), s.hookCommand(), s.versionCommand(), s.demoCommand(), s.fakehostCommand())
+	root.AddCommand(s.serveCommand(), s.migrateCommand(), s.queueCommand(), s.batchCommand(), s.roundCommand(), s.reconcileCommand(), s.hookCommand(), s.versionCommand(), s.demoCommand(), s.fakehostCommand())
 	for _, c := range root.Commands() {
-		c.Args = noArguments
+		if c.Args == nil {
+			c.Args = noArguments
+		}
 	}
 	return root
 }

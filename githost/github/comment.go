@@ -67,6 +67,21 @@ func (h *Host) UpsertComment(ctx context.Context, repo bot.Repository, number in
 	return written.GetID(), nil
 }
 
+// HasComment reports whether a comment is still there. GitHub finds it by its id alone.
+func (h *Host) HasComment(ctx context.Context, repo bot.Repository, number int, id int64) (bool, error) {
+	err := h.call(ctx, repo, func(c *client, owner, name string) error {
+		_, _, err := c.Issues.GetComment(ctx, owner, name, id)
+		return err
+	})
+	if errors.Is(err, bot.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for comment %d on %s#%d: %w", id, repo.Path, number, err)
+	}
+	return true, nil
+}
+
 func (h *Host) editComment(ctx context.Context, repo bot.Repository, id int64, body string) error {
 	return h.call(ctx, repo, func(c *client, owner, name string) error {
 		_, _, err := c.Issues.EditComment(ctx, owner, name, id, &github.IssueComment{Body: &body})

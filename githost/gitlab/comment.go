@@ -89,6 +89,21 @@ func harmless(text string) string {
 	return strings.Join(lines, "\n")
 }
 
+// HasComment reports whether a comment is still there.
+func (h *Host) HasComment(ctx context.Context, repo bot.Repository, number int, id int64) (bool, error) {
+	err := h.call(ctx, repo, func(project int) error {
+		_, _, err := h.client.Notes.GetMergeRequestNote(project, number, int(id), within(ctx)...)
+		return err
+	})
+	if errors.Is(err, bot.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for comment %d on %s!%d: %w", id, repo.Path, number, err)
+	}
+	return true, nil
+}
+
 func (h *Host) editNote(ctx context.Context, repo bot.Repository, number int, id int64, body string) error {
 	return h.call(ctx, repo, func(project int) error {
 		_, _, err := h.client.Notes.UpdateMergeRequestNote(project, number, int(id), &gitlab.UpdateMergeRequestNoteOptions{Body: &body}, within(ctx)...)

@@ -191,6 +191,11 @@ func upsertsOnce(t *testing.T, w World) {
 	if again := upsert(t, w, number, "riding", id); again != id {
 		t.Errorf("wrote comment %d, then %d", id, again)
 	}
+	for known, want := range map[int64]bool{id: true, id + 1_000_000: false} {
+		if has := ok[bool](t)(w.Host().HasComment(t.Context(), w.Repository(), number, known)); has != want {
+			t.Errorf("comment %d is there: %v", known, has)
+		}
+	}
 	if seen := w.Comments(number); len(seen) != 1 || seen[0].ID != id || !strings.Contains(seen[0].Body, "riding") {
 		t.Errorf("people see %+v", seen)
 	}
