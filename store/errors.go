@@ -15,6 +15,9 @@ import (
 // ErrAmbiguous says that the connection was lost at COMMIT: the transaction may have taken effect or not. Read before trying again.
 var ErrAmbiguous = errors.New("the outcome of a database transaction is unknown")
 
+// ErrMissing says that a row somebody named does not exist.
+var ErrMissing = errors.New("not found")
+
 // uniqueKey is a unique key by its two names: MySQL reports the key, SQLite the columns.
 type uniqueKey struct{ name, columns string }
 
@@ -73,10 +76,11 @@ func classify(err error) failure {
 			1205,                   // lock wait timeout: only the statement is undone, the helper rolls back the rest
 			1020,                   // MariaDB: the row changed since the snapshot
 			3101,                   // group replication: certification lost
-			1040,                   // too many connections
+			1040, 1203, 1226,       // too many connections, of all and of this user
 			1047,                   // Galera: this node is outside the primary component
 			1053,                   // the server is shutting down
 			1927,                   // MariaDB: the connection was killed
+			3058,                   // a deadlock among advisory locks
 			3100,                   // group replication: no majority to commit with
 			4031,                   // the server closed an idle connection
 			2002, 2003, 2006, 2013, // a proxy's words for a server that it cannot reach or has lost

@@ -32,7 +32,7 @@ func (s *Store) RevisitBatch(ctx context.Context, batchID int64) error {
 // LandedLate records that the MR of a batch that is over was merged after all, with the operations whose pinned heads it brought in: in the
 // batch's history and the audit. The batch itself never changes any more. fresh is false when it was recorded before.
 func (s *Store) LandedLate(ctx context.Context, batchID int64, landed string, operationIDs []string) (fresh bool, err error) {
-	key := fmt.Sprintf("batch:%d:landed late", batchID)
+	key := landedLateKey(batchID)
 	err = s.write(ctx, job{name: fmt.Sprintf("record that batch %d landed late", batchID), run: func(tx *tx) error {
 		batch, found, err := readBatch(ctx, tx, `b.id = ?`, batchID)
 		if err != nil || !found {
@@ -75,3 +75,6 @@ func (s *Store) LandedLate(ctx context.Context, batchID int64, landed string, op
 	}})
 	return fresh && err == nil, err
 }
+
+// landedLateKey is the audit's key of a late landing: it is recorded once.
+func landedLateKey(batchID int64) string { return fmt.Sprintf("batch:%d:landed late", batchID) }

@@ -255,7 +255,7 @@ func missing(err error, what string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%s: not found", what)
+	return fmt.Errorf("%s: %w", what, ErrMissing)
 }
 
 func findRepository(ctx context.Context, from source, host string, externalID int64, repo *bot.Repository) (bool, error) {

@@ -206,7 +206,7 @@ func changeSays(t *testing.T, db Database) {
 		{bot.BatchChange{Phase: bot.PhaseOpened, MRNumber: 77}, 2},
 		{bot.BatchChange{Code: bot.CodeNeedsApproval, Message: "wants a review"}, 3}, // and on the batch MR
 		{bot.BatchChange{Code: bot.CodeNeedsApproval, Message: "wants a review", Refusals: 1}, 0},
-		{bot.BatchChange{Status: bot.BatchBlocked, Code: bot.CodeOverdue, Message: "look"}, 3},
+		{bot.BatchChange{Status: bot.BatchBlocked, Code: bot.CodeOverdue, Message: "look"}, 4}, // and in a comment of its own
 		{bot.BatchChange{Status: bot.BatchRunning}, 3},
 	} {
 		before := said()

@@ -45,6 +45,8 @@ func Run(t *testing.T, newDatabase func(t testing.TB) Database) {
 		"apply":      applyTests,
 		"move":       moveTests,
 		"claim":      claimTests,
+		"admission":  admissionTests,
+		"late":       lateTests,
 		"lock":       lockTests,
 		"operator":   operatorTests,
 		"repository": repositoryTests,
