@@ -34,7 +34,9 @@ type commit struct {
 	raw     string
 }
 
-func newGraph() *graph { return &graph{commits: make(map[string]*commit), blobs: make(map[string]string)} }
+func newGraph() *graph {
+	return &graph{commits: make(map[string]*commit), blobs: make(map[string]string)}
+}
 
 // set is a set of commits by index.
 type set []uint64
