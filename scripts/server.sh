@@ -5,7 +5,7 @@
 #   engine, variable   the server's name, and the variable that names it to the command
 #   ways               functions that set dsn, or tried, the reason why not, and return 1
 #   initialize         COMMAND...: fill an empty data folder $run/new, with a user test (password test) who may do everything
-#   options            further options of the server
+#   options            further options of the server; SERVER_OPTIONS of the environment adds to them
 #   needed, remedies   what to tell where no way works
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -90,7 +90,7 @@ start_server() {
       --log-error="$log" --pid-file=server.pid --max-connections=500
       --default-time-zone=+05:45 --innodb-print-all-deadlocks=ON --secure-file-priv=
       --skip-log-bin --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=OFF --innodb-flush-method=nosync
-      --innodb-buffer-pool-size=256M ${options[@]+"${options[@]}"})
+      --innodb-buffer-pool-size=256M ${options[@]+"${options[@]}"} ${SERVER_OPTIONS:-})
     "${restarted[@]}" </dev/null >>"$run/output" 2>&1 &
     server=$!
     echo "$server $(born $server)" >"$run/server"

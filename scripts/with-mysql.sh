@@ -72,7 +72,7 @@ docker_server() {
   echo "$name" >"$run/container"
   within 600 docker run --detach --rm --name "$name" --publish 127.0.0.1::3306 --env MYSQL_ROOT_PASSWORD=test \
     --tmpfs /var/lib/mysql "$BATCHBOT_MYSQL_IMAGE" --max-connections=500 --default-time-zone=+05:45 --skip-log-bin \
-    --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=OFF --mysqlx=OFF >/dev/null ||
+    --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=OFF --mysqlx=OFF ${SERVER_OPTIONS:-} >/dev/null ||
     { tried="docker run failed (see above)"; return 1; }
   port=$(docker port "$name" 3306/tcp | sed -n '1s/.*://p')
   for ((i = 0; i < 120; i++)); do

@@ -26,6 +26,8 @@ func TestClassify(t *testing.T) {
 		"a lock wait":                         {&mysql.MySQLError{Number: 1205}, retryable, retryable},
 		"a row that changed":                  {&mysql.MySQLError{Number: 1020}, retryable, retryable},
 		"too many connections":                {&mysql.MySQLError{Number: 1040}, retryable, retryable},
+		"too many connections of one user":    {&mysql.MySQLError{Number: 1203}, retryable, ambiguous},
+		"a deadlock among advisory locks":     {&mysql.MySQLError{Number: 3058}, retryable, ambiguous},
 		"a lost certification":                {&mysql.MySQLError{Number: 3101}, retryable, ambiguous},
 		"no majority":                         {&mysql.MySQLError{Number: 3100}, retryable, ambiguous},
 		"a conflict found late":               {&mysql.MySQLError{Number: 1180}, failed, ambiguous},

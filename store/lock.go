@@ -293,7 +293,7 @@ func (t *tx) lockHere(ctx context.Context, key string, wait time.Duration) (bool
 // close gives the connection back after the transaction's end, without the locks of lockTx.
 func (t *tx) close() {
 	if !t.ended {
-		t.rollback() // a panic is on its way through
+		t.rollback() // nobody wanted to keep it, or a panic is on its way through
 	}
 	for _, key := range t.locks {
 		if t.store.locks.db == nil {

@@ -31,6 +31,11 @@ func TestMariaDBRefuses(t *testing.T) {
 	otherEngine(t, mariaDB)
 }
 
+func TestMariaDBRefusesWhereTheIsolationLevelGetsLost(t *testing.T) {
+	t.Parallel()
+	isolation(t, mariaDB)
+}
+
 func TestMariaDBConnectionCutAtCommit(t *testing.T) {
 	t.Parallel()
 	cutAtCommit(t, mariaDB)

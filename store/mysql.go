@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -87,7 +89,9 @@ func checkServer(ctx context.Context, db *sql.DB, place string, patience time.Du
 		answered, _ := errors.AsType[*mysql.MySQLError](err)
 		return answered != nil && answered.Number != 1040, err // too many connections passes by itself
 	})
-	if answered, ok := errors.AsType[*mysql.MySQLError](err); ok {
+	if answered, ok := errors.AsType[*mysql.MySQLError](err); ok && answered.Number == 1193 && strings.Contains(answered.Message, "innodb") {
+		return fmt.Errorf("database %s %w", place, errNoInnoDB) // its settings are unknown
+	} else if ok {
 		return fmt.Errorf("database %s refuses: %s: check the user, the password and that the database exists", place, answered.Message)
 	}
 	if err != nil {
@@ -110,9 +114,14 @@ func checkServer(ctx context.Context, db *sql.DB, place string, patience time.Du
 	return nil
 }
 
-// readSettings returns the session's variables that checkSettings judges, by name. SHOW, because not every server knows every name.
+// readOnly are the settings that make a server refuse writes: of replicas, of clusters and by default.
+var readOnly = []string{"read_only", "super_read_only", "innodb_read_only", "transaction_read_only", "tx_read_only"}
+
+// readSettings returns what checkSettings judges, by name: the session's variables, and how far the engine InnoDB is there. SHOW, because not
+// every server knows every name.
 func readSettings(ctx context.Context, db *sql.DB) (map[string]string, error) {
-	rows, err := db.QueryContext(ctx, `SHOW VARIABLES WHERE Variable_name IN ('sql_mode', 'read_only', 'log_bin', 'binlog_format')`)
+	names := append([]string{"sql_mode", "log_bin", "binlog_format"}, readOnly...)
+	rows, err := db.QueryContext(ctx, `SHOW VARIABLES WHERE Variable_name IN (`+list(len(names))+`)`, anys(names)...)
 	if err != nil {
 		return nil, err
 	}
@@ -123,19 +132,73 @@ func readSettings(ctx context.Context, db *sql.DB) (map[string]string, error) {
 		settings[name] = value
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	rows, err = db.QueryContext(ctx, `SELECT support FROM information_schema.engines WHERE engine = 'InnoDB'`)
+	if err != nil {
+		return nil, err
+	}
+	err = eachRow(rows, func(scan scan) error {
+		var support string
+		err := scan(&support)
+		settings["InnoDB"] = support
+		return err
+	})
 	return settings, err
 }
+
+var errNoInnoDB = errors.New("has no InnoDB, the engine with transactions: start it with InnoDB")
 
 // checkSettings refuses a server that cannot keep the invariants as it is set up. sql_mode was set with the connection; a proxy may have
 // dropped that.
 func checkSettings(settings map[string]string) error {
+	for _, name := range readOnly {
+		if value, known := settings[name]; value != "OFF" && (known || name == "read_only") {
+			return fmt.Errorf("is read-only (%s is %s), as a replica is: name the primary in the DSN, or set it OFF", name, cmp.Or(value, "not told"))
+		}
+	}
 	switch {
-	case settings["read_only"] != "OFF":
-		return errors.New("is read-only, as a replica is: name the primary in the DSN")
+	case settings["InnoDB"] != "DEFAULT" && settings["InnoDB"] != "YES":
+		return errNoInnoDB
 	case !strings.Contains(settings["sql_mode"], "STRICT_"):
 		return errors.New("does not run in strict SQL mode although the connection asks for it: let no proxy change sql_mode")
 	case settings["log_bin"] == "ON" && settings["binlog_format"] == "STATEMENT":
 		return errors.New("has binlog_format STATEMENT, which forbids writing at READ COMMITTED: set it to ROW")
+	}
+	return nil
+}
+
+// CheckIsolation proves, by two transactions that it undoes, that transactions run at READ COMMITTED whatever stands between here and the
+// server: behind a proxy that drops the level, or that gives a session's statements to several connections, claims would keep admissions waiting
+// and nothing would say why. It needs the tables.
+func (s *Store) CheckIsolation(ctx context.Context) error {
+	if s.dialect.name != mysqlDialect.name {
+		return nil // SQLite's writers come one after another
+	}
+	const name = "check the isolation level of database %s: %w"
+	reading, err := s.begin(ctx)
+	if err != nil {
+		return fmt.Errorf(name, s.place, err)
+	}
+	defer reading.close()
+	// Under REPEATABLE READ, and above, this locks the gap in which the key would be, and under READ COMMITTED nothing.
+	key := "check/isolation/" + rand.Text()
+	if _, err := one(ctx, reading, `SELECT operation_id FROM idempotency WHERE request_id = ? {lock}`, []any{key}, new(string)); err != nil {
+		return fmt.Errorf(name, s.place, err)
+	}
+	writing, err := s.begin(ctx)
+	if err != nil {
+		return fmt.Errorf(name, s.place, err)
+	}
+	defer writing.close()
+	_, _, err = writing.insert(ctx, nil, `INSERT INTO idempotency (request_id, operation_id, expires_at, created_at) VALUES (?, '', {now}, {now})`, key)
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == 1205 {
+		return fmt.Errorf("database %s does not run transactions at READ COMMITTED although they ask for it, so that claims would keep admissions waiting: "+
+			"let no proxy change the isolation level, or multiplex connections", s.place)
+	}
+	if err != nil {
+		return fmt.Errorf(name, s.place, err)
 	}
 	return nil
 }

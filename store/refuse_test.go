@@ -12,7 +12,7 @@ import (
 // A server's settings are global, and other tests use it: what no session can have is judged as a report of it.
 func TestRefusesServersThatCannotKeepTheInvariants(t *testing.T) {
 	t.Parallel()
-	good := map[string]string{"read_only": "OFF", "sql_mode": "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,TRADITIONAL", "log_bin": "ON", "binlog_format": "ROW"}
+	good := map[string]string{"InnoDB": "DEFAULT", "read_only": "OFF", "sql_mode": "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,TRADITIONAL", "log_bin": "ON", "binlog_format": "ROW"}
 	if err := store.CheckSettings(good); err != nil {
 		t.Error(err)
 	}
@@ -24,6 +24,12 @@ func TestRefusesServersThatCannotKeepTheInvariants(t *testing.T) {
 		"a MariaDB replica":               {map[string]string{"read_only": "NO_LOCK_NO_ADMIN"}, "read-only"},
 		"a lax mode":                      {map[string]string{"sql_mode": "NO_ENGINE_SUBSTITUTION"}, "strict SQL mode"},
 		"a binary log of statements":      {map[string]string{"binlog_format": "STATEMENT"}, "binlog_format"},
+		"a primary that was fenced":       {map[string]string{"super_read_only": "ON"}, "super_read_only"},
+		"InnoDB for reading":              {map[string]string{"innodb_read_only": "ON"}, "innodb_read_only"},
+		"transactions for reading":        {map[string]string{"transaction_read_only": "ON"}, "transaction_read_only"},
+		"MariaDB's name for that":         {map[string]string{"tx_read_only": "ON"}, "tx_read_only"},
+		"no InnoDB":                       {map[string]string{"InnoDB": ""}, "no InnoDB"},
+		"InnoDB switched off":             {map[string]string{"InnoDB": "NO"}, "no InnoDB"},
 		"nothing said about being a copy": {map[string]string{"read_only": ""}, "read-only"},
 	} {
 		settings := maps.Clone(good)
@@ -32,7 +38,9 @@ func TestRefusesServersThatCannotKeepTheInvariants(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := store.CheckSettings(map[string]string{"read_only": "OFF", "sql_mode": good["sql_mode"], "log_bin": "OFF", "binlog_format": "STATEMENT"}); err != nil {
+	unlogged := maps.Clone(good)
+	unlogged["log_bin"], unlogged["binlog_format"] = "OFF", "STATEMENT"
+	if err := store.CheckSettings(unlogged); err != nil {
 		t.Errorf("without a binary log its format does not matter: %v", err)
 	}
 }

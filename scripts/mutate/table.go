@@ -40,7 +40,7 @@ const (
 		}
 	}
 `
-	membersLeave = `	left, err := t.leave(ctx, batch, members, settlement.Members)
+	membersLeave = `	left, err := t.leave(ctx, batch, members, settlement.Members, nil)
 	if err != nil {
 		return false, err
 	}
@@ -169,7 +169,9 @@ var mutations = []mutation{
 	{"session: clientFoundRows", []edit{{inMySQL, "cfg.ClientFoundRows = true", "cfg.ClientFoundRows = false"}}, "guards/a write that changes nothing has met its row", "mysql"},
 	{"session: UTC", []edit{{inMySQL, `"'+00:00'"`, `"'+02:00'"`}}, "TestMySQLSessions", "mysql"},
 	{"session: strict SQL mode", []edit{{inMySQL, `"'TRADITIONAL'"`, `"''"`}}, "guards/what does not fit is refused, not cut", "mysql"},
-	{"server: a replica is refused", []edit{{inMySQL, `case settings["read_only"] != "OFF":`, `case settings["read_only"] == "?":`}}, "TestRefusesServersThatCannotKeepTheInvariants", "mysql"},
+	{"server: a replica is refused", []edit{{inMySQL, `value != "OFF" && (known || name == "read_only")`, `value == "?" && known`}}, "TestRefusesServersThatCannotKeepTheInvariants", "mysql"},
+	{"server: without InnoDB it is refused", []edit{{inMySQL, `settings["InnoDB"] != "DEFAULT" && settings["InnoDB"] != "YES"`, `settings["InnoDB"] == "?"`}}, "TestRefusesServersThatCannotKeepTheInvariants", "mysql"},
+	{"server: the isolation level is proven", []edit{{inMySQL, "WHERE request_id = ? {lock}`", "WHERE request_id = ?`"}}, "TestRefusesWhereTheIsolationLevelGetsLost", "mysql"},
 	{"server: tables without transactions are refused", []edit{{inDB, "engine <> 'InnoDB' ORDER BY", "engine = '?' ORDER BY"}}, "TestRefusesTablesWithoutTransactions", "mysql"},
 	{"schema: a later unknown one is refused", []edit{{inDB, "version.Int64 > schema.Version+1:", "version.Int64 > schema.Version+1000:"}}, "schema/a schema one step newer fits, a later does not", "sqlite"},
 
