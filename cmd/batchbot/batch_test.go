@@ -15,7 +15,9 @@ import (
 func (b *bench) blockedBatch(t *testing.T) (id string, mr int) {
 	t.Helper()
 	branch := b.batchUnderTest(t)
-	within(t, benchLimit, "the batch MR", func() bool { return count(t, b.db, `SELECT COUNT(*) FROM merge_batch WHERE status = 1 AND phase = 3`) == 1 })
+	within(t, benchLimit, "the batch MR", func() bool {
+		return count(t, b.db, `SELECT COUNT(*) FROM merge_batch WHERE status = 1 AND phase = 3`) == 1
+	})
 	_, err := b.host.Commit(e2eRepo, branch, "", "ben", "Help the bot", map[string]string{"smuggled.txt": "x\n"})
 	b.must(t, err)
 	within(t, benchLimit, "a blocked batch", func() bool { return count(t, b.db, `SELECT COUNT(*) FROM merge_batch WHERE status = 4`) == 1 })
