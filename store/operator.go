@@ -46,10 +46,10 @@ func (s *Store) PauseQueue(ctx context.Context, queueID int64, by, reason string
 		if err != nil || !changed {
 			return err
 		}
-		if err := tx.tellQueue(ctx, queueID); err != nil {
+		if err := tx.auditQueue(ctx, queueID, by, "pause queue", reason); err != nil {
 			return err
 		}
-		return tx.auditQueue(ctx, queueID, by, "pause queue", reason)
+		return tx.tellQueue(ctx, queueID)
 	}, landed: looksAgain})
 	return changed, err
 }
@@ -81,10 +81,10 @@ func (s *Store) ResumeQueue(ctx context.Context, queueID int64, by string) (chan
 				return err
 			}
 		}
-		if err := tx.tellQueue(ctx, queueID); err != nil {
+		if err := tx.auditQueue(ctx, queueID, by, "resume queue", queue.Reason); err != nil {
 			return err
 		}
-		return tx.auditQueue(ctx, queueID, by, "resume queue", queue.Reason)
+		return tx.tellQueue(ctx, queueID)
 	}, landed: looksAgain})
 	return changed, err
 }

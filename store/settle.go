@@ -39,14 +39,9 @@ func (s *Store) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bo
 			if err != nil {
 				return err
 			}
-			places, err := tx.places(ctx, batch.ID)
-			if err != nil {
-				return err
-			}
-			if err := tx.addMembers(ctx, buildEntries(batch, places, result)); err != nil {
-				return err
-			}
-			left, err := tx.leave(ctx, batch, members, record.Moves)
+			left, err := tx.leave(ctx, batch, members, record.Moves, func(places map[string]int) []memberEntry {
+				return buildEntries(batch, places, result)
+			})
 			if err != nil {
 				return err
 			}
@@ -158,7 +153,7 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 			return false, err
 		}
 	}
-	left, err := t.leave(ctx, batch, members, settlement.Members)
+	left, err := t.leave(ctx, batch, members, settlement.Members, nil)
 	if err != nil {
 		return false, err
 	}
@@ -215,9 +210,10 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 }
 
 // leave brings members to what became of them, under the guarded write of their batch's row. Those that ride again keep their request row and
-// with it their place in the order: deleting and inserting it anew would lock gaps that admissions go into. What it returns is to be told.
-func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation, outcomes []bot.MemberOutcome) ([]change, error) {
-	if len(outcomes) == 0 {
+// with it their place in the order: deleting and inserting it anew would lock gaps that admissions go into. first, unless nil, is what the
+// membership history says before that. What leave returns is to be told.
+func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation, outcomes []bot.MemberOutcome, first func(places map[string]int) []memberEntry) ([]change, error) {
+	if len(outcomes) == 0 && first == nil {
 		return nil, nil
 	}
 	places, err := t.places(ctx, batch.ID)
@@ -230,6 +226,9 @@ func (t *tx) leave(ctx context.Context, batch bot.Batch, members []bot.Operation
 	}
 	var changes []change
 	var entries []memberEntry
+	if first != nil {
+		entries = first(places)
+	}
 	var ended []int64
 	again := make(map[int64][]int64) // cohort → requests
 	for _, o := range outcomes {

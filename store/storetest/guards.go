@@ -13,17 +13,20 @@ import (
 
 // Guards that the stories of the other files would meet by luck only.
 var guardTests = tests{
-	"every unique key refuses a second row":                everyKeyRefuses,
-	"a duplicate admission is an answer (I4)":              admittedBeside,
-	"a re-application loses to a change in between (I5)":   reapplyLoses,
-	"a binding that is elsewhere than its operation stays": bindingElsewhere,
-	"a round trip of a state is noticed (I6)":              roundTrip,
-	"a cohort is freed of who waited, not of who rode":     freedWaited,
-	"a duplicate of another key is an error":               otherDuplicate,
-	"an operation that moved by itself is not claimed":     operationMoved,
-	"what does not fit is refused, not cut":                refusedNotCut,
-	"a lost lock is not released on its successor":         lockSuccessor,
-	"a write that changes nothing has met its row":         metRow,
+	"every unique key refuses a second row":                 everyKeyRefuses,
+	"a duplicate admission is an answer (I4)":               admittedBeside,
+	"a re-application loses to a change in between (I5)":    reapplyLoses,
+	"a binding that is elsewhere than its operation stays":  bindingElsewhere,
+	"a round trip of a state is noticed (I6)":               roundTrip,
+	"a cohort is freed of who waited, not of who rode":      freedWaited,
+	"a duplicate of another key is an error":                otherDuplicate,
+	"an operation that moved by itself is not claimed":      operationMoved,
+	"what does not fit is refused, not cut":                 refusedNotCut,
+	"a lost lock is not released on its successor":          lockSuccessor,
+	"a write that changes nothing has met its row":          metRow,
+	"rows are locked in one order":                          oneLockOrder,
+	"a member that vanished stops its settlement":           memberVanished,
+	"a request that was claimed meanwhile is not cancelled": claimedMeanwhile,
 }
 
 // uniqueKeys are the keys that carry weight: table → the columns that differ between two rows of one key.
@@ -108,6 +111,7 @@ func reapplyLoses(t *testing.T, db Database) {
 	if n := value[int](w, `SELECT COUNT(*) FROM binding_history WHERE from_status IS NULL`); n != 2 {
 		t.Errorf("%d applications in the history", n)
 	}
+	w.execute(`UPDATE binding SET version = version - 1`) // the test's own change has no history
 	w.invariants()
 }
 
@@ -279,4 +283,44 @@ func lockSuccessor(t *testing.T, db Database) {
 	tryLock(t, b, t.Name(), false)
 	again()
 	tryLock(t, b, t.Name(), true)()
+}
+
+// Somebody who does not ask for the batch's row takes a member's request away while its batch is settled.
+func memberVanished(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.admit(w.queue, 1, 2)
+	claimed := w.claim(w.queue, 2)
+	if !db.severalWriters() {
+		return // nothing comes in between where one writer has the database
+	}
+	for to, begin := range map[bot.OperationStatus]string{bot.OperationWaiting: "UPDATE merge_batch_request", bot.OperationFailed: "DELETE FROM merge_batch_request"} {
+		put := func(batch int64) func() {
+			return func() {
+				w.execute(`UPDATE merge_batch_request SET batch_id = ? WHERE operation_id = ?`, batch, operationID(1))
+			}
+		}
+		db.Intercept(w.store, once(begin, put(999)))
+		if ok, err := w.store.Settle(t.Context(), settlementOf(claimed, bot.BatchFailed, to)); err == nil {
+			t.Errorf("to %s: %v, and a member of another batch came to an end with this one", to, ok)
+		}
+		db.Intercept(w.store, nil)
+		put(claimed.Batch.ID)()
+	}
+	w.settle(claimed, bot.BatchFailed, bot.OperationWaiting)
+}
+
+// Between a cancel's read and its write somebody who leaves the operation alone claims the request.
+func claimedMeanwhile(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	op := w.operationIn(bot.OperationWaiting, 1)
+	if !db.severalWriters() {
+		return
+	}
+	db.Intercept(w.store, once("DELETE FROM merge_batch_request", func() { w.execute(`UPDATE merge_batch_request SET batch_id = 999`) }))
+	if result, err := w.store.Move(t.Context(), w.moveTo(op, bot.OperationCancelled)); err != nil || result != bot.MoveStale {
+		t.Errorf("%d, %v", result, err)
+	}
+	if n := w.value(`SELECT COUNT(*) FROM merge_batch_request WHERE batch_id = 999`); n != 1 {
+		t.Error("what rides in a batch was taken out of it")
+	}
 }

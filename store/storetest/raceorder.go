@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -109,4 +111,104 @@ func differentEnds(t *testing.T, db Database) {
 		}
 	})
 	r.peaceful()
+}
+
+// lockOrder is the order in which every transaction takes its first row of each table. Idempotency comes first: it is a command's own row. Tables
+// that are appended to stand on one step, as nobody waits for a row that only its writer knows.
+var lockOrder = map[string]int{
+	"idempotency": 1, "merge_request": 2, "queue": 3, "merge_batch": 4, "operation": 5, "binding": 6, "merge_batch_request": 7,
+	"merge_batch_member": 8, "binding_history": 8, "audit": 8, "outbox": 9,
+}
+
+var locking = regexp.MustCompile(`^(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)|^SELECT (?s:.*) FROM (\w+) .*FOR UPDATE`)
+
+// oneLockOrder looks at the statements of every kind of transaction that an instance has.
+func oneLockOrder(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	var statements []string
+	committed := 0
+	db.Intercept(w.store, func(statement string, _ []any) error {
+		switch statement {
+		case "COMMIT":
+			committed++
+			w.inOrder(statements)
+			statements = nil
+		case "after COMMIT":
+		default:
+			statements = append(statements, strings.Join(strings.Fields(statement), " "))
+		}
+		return nil
+	})
+	do := func(what string, f func() (bool, error)) {
+		t.Helper()
+		statements = nil
+		if ok, err := f(); err != nil || !ok {
+			t.Fatalf("%s: %v, %v", what, ok, err)
+		}
+	}
+	moved := func(m bot.Move) func() (bool, error) {
+		return func() (bool, error) {
+			result, err := w.store.Move(t.Context(), m)
+			return result == bot.MoveDone, err
+		}
+	}
+	w.admit(w.queue, 1, 2, 3, 4, 5, 6)
+	claimed := w.claim(w.queue, 4)
+	do("build", func() (ok bool, err error) {
+		record := build(claimed, 2001, 3)
+		record.Moves = outcomes(claimed.Members[3:], bot.OperationWaiting, bot.ReasonConflictBatch)
+		claimed.Batch, ok, err = w.store.RecordBuild(t.Context(), claimed.Batch.Guard(), record)
+		claimed.Members = claimed.Members[:3]
+		return ok, err
+	})
+	do("change", func() (ok bool, err error) {
+		change := bot.BatchChange{Status: bot.BatchBlocked, MRNumber: 77, Code: bot.CodeOverdue, Message: "look", By: "ann", Source: "test"}
+		claimed.Batch, ok, err = w.store.ChangeBatch(t.Context(), claimed.Batch.Guard(), change)
+		return ok, err
+	})
+	do("pause", func() (bool, error) { return w.store.PauseQueue(t.Context(), w.queue.ID, "ann", "a freeze") })
+	do("resume", func() (bool, error) { return w.store.ResumeQueue(t.Context(), w.queue.ID, "ann") })
+	evict := w.moveTo(w.read(claimed.Members[2].ID), bot.OperationPendingApproval)
+	command := w.command(claimed.Members[2], 1, "cancel")
+	evict.Command, evict.Notify = &command, true
+	do("evict", moved(evict))
+	do("cancel", moved(w.moveTo(w.read(operationID(5)), bot.OperationCancelled)))
+	do("approve", moved(w.moveTo(w.read(claimed.Members[2].ID), bot.OperationWaiting)))
+	w.execute(`UPDATE merge_batch_request SET cohort = 7 WHERE batch_id IS NULL`)
+	do("settle", func() (bool, error) {
+		settlement := settlementOf(bot.ClaimResult{Batch: w.batch(w.queue.ID), Members: claimed.Members[:2]}, bot.BatchFailed, bot.OperationWaiting)
+		settlement.Members[1].To, settlement.Members[1].Notify = bot.OperationFailed, true
+		settlement.ParkQueue, settlement.FreeCohort, settlement.DeleteBranch = "no CI ran", 7, true
+		return w.store.Settle(t.Context(), settlement)
+	})
+	do("apply again", func() (bool, error) {
+		result, err := w.store.Apply(t.Context(), w.again(w.read(operationID(5)), 2))
+		return result.Outcome == bot.ApplyDone, err
+	})
+	if committed < 20 {
+		t.Errorf("only %d transactions were seen", committed)
+	}
+}
+
+// inOrder fails the test unless a transaction's first locks of each table are in order.
+func (w *world) inOrder(statements []string) {
+	w.Helper()
+	last, before, seen := 0, "", map[string]bool{}
+	for _, statement := range statements {
+		match := locking.FindStringSubmatch(statement)
+		if match == nil {
+			continue
+		}
+		table := match[1] + match[2]
+		step, ranked := lockOrder[table]
+		if !ranked || seen[table] {
+			continue
+		}
+		seen[table] = true
+		if step < last {
+			w.Errorf("%s is locked after %s:\n%s", table, before, strings.Join(statements, "\n"))
+			return
+		}
+		last, before = step, table
+	}
 }
