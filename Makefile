@@ -53,14 +53,23 @@ test: ## Run all tests on SQLite and a real MySQL (PKG=./store RUN=TestX RACE=0|
 test-databases: ## Run the store's tests on SQLite, a real MySQL and a real MariaDB 10.11 (RUN=TestX)
 	scripts/with-mysql.sh scripts/with-mariadb.sh go test -tags mariadb -count=1 -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./store
 
+# A group of three, its primary taken away again and again: about six minutes, two of them a webhook's lease.
+.PHONY: test-cluster
+test-cluster: ## Run store and instances on a real MySQL group that loses its primary (Debian)
+	scripts/with-cluster.sh go test -tags cluster -count=1 -timeout $(TIMEOUT) -p 1 -v -run '^TestCluster' $(TESTFLAGS) ./store ./cmd/batchbot
+
 .PHONY: race-suite
-race-suite: ## Repeat the store's race tests (ENGINE=sqlite|mysql COUNT=n)
+race-suite: ## Repeat the store's race tests (ENGINE=sqlite|mysql|mariadb COUNT=n)
 	@scripts/race-suite.sh '$(ENGINE)' '$(COUNT)'
+
+.PHONY: i3
+i3: ## Measure admissions beside open claims and settlements, and beside what the store avoids
+	scripts/with-mysql.sh scripts/with-mariadb.sh go test -tags mariadb -run '^$$' -bench '^BenchmarkAdmission' -benchtime 1x ./store
 
 # One compiled copy of the store per guard: about five minutes of one core.
 .PHONY: mutate-store
-mutate-store: ## Take each guard of the store away; fails when no test notices (RUN=PATTERN)
-	scripts/with-mysql.sh go run ./scripts/mutate $(if $(RUN),-run '$(RUN)')
+mutate-store: ## Take each guard of the store away; fails when no test notices (RUN=PATTERN, ENGINE=mariadb)
+	$(if $(filter mariadb,$(ENGINE)),scripts/with-mariadb.sh,scripts/with-mysql.sh) go run ./scripts/mutate $(if $(RUN),-run '$(RUN)') $(if $(filter mariadb,$(ENGINE)),-mariadb)
 
 # The suites keep the contract in `make test` as well; here by themselves, with a table of what they exercised.
 .PHONY: contract

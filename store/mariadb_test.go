@@ -40,3 +40,5 @@ func TestMariaDBConnectionCutAtCommit(t *testing.T) {
 	t.Parallel()
 	cutAtCommit(t, mariaDB)
 }
+
+func BenchmarkAdmissionMariaDB(b *testing.B) { storetest.BenchmarkAdmission(b, mariaDB.database) }

@@ -199,7 +199,10 @@ func admissionsBeside(t *testing.T, db Database) {
 		// The rows it writes, by primary key, without the gaps between them.
 		locks := w.rowLocks("merge_batch_request")
 		t.Logf("%s holds %v", h.what, locks)
-		if want := map[string]int{"PRIMARY X,REC_NOT_GAP": rows}; !w.isMariaDB() && !maps.Equal(locks, want) {
+		switch want := map[string]int{"PRIMARY X,REC_NOT_GAP": rows}; {
+		case w.isMariaDB() && locks["rows"] > 6*rows: // operation, binding, request and two errands of each, and a few more
+			t.Errorf("%s holds %v for %d members", h.what, locks, rows)
+		case !w.isMariaDB() && !maps.Equal(locks, want):
 			t.Errorf("%s holds %v, want %v", h.what, locks, want)
 		}
 		h.release()
@@ -213,33 +216,38 @@ func admissionsBeside(t *testing.T, db Database) {
 	w.invariants()
 }
 
-// breaking are ways to write a claim or a settlement that look alike and keep admissions waiting.
-func (w *world) breaking(fifty bot.ClaimResult) []func() holding {
-	waiting := w.rows(`SELECT id FROM merge_batch_request WHERE batch_id IS NULL`)
-	var rows, again []string
-	for _, op := range fifty.Members {
-		rows = append(rows, fmt.Sprint(op.RequestID))
-		again = append(again, fmt.Sprintf(`('%s', %d, NULL, 2, 0, %s)`, op.ID, w.queue.ID, past(w.Database)))
+// avoided are ways to write a claim or a settlement that look alike and keep admissions waiting.
+var avoided = []string{
+	"FOR UPDATE over the waiting set, REPEATABLE READ",
+	"an UPDATE that is not pinned, REPEATABLE READ",
+	"WHERE batch_id = ?, REPEATABLE READ",
+	"50 deleted and inserted anew, READ COMMITTED",
+}
+
+// openAvoided holds one of these open, in a queue where a batch of 50 runs.
+func (w *world) openAvoided(i int, fifty bot.ClaimResult) holding {
+	w.Helper()
+	level, statements := sql.LevelRepeatableRead, []string(nil)
+	switch i {
+	case 0:
+		statements = []string{fmt.Sprintf(`SELECT id FROM merge_batch_request WHERE queue_id = %d AND batch_id IS NULL ORDER BY lane, created_at, id FOR UPDATE`, w.queue.ID)}
+	case 1:
+		waiting := w.rows(`SELECT id FROM merge_batch_request WHERE batch_id IS NULL`)
+		statements = []string{fmt.Sprintf(`UPDATE merge_batch_request SET batch_id = 999 WHERE queue_id = %d AND batch_id IS NULL AND id IN (%s)`,
+			w.queue.ID, strings.Join(waiting, ", "))}
+	case 2:
+		statements = []string{fmt.Sprintf(`UPDATE merge_batch_request SET batch_id = NULL WHERE queue_id = %d AND batch_id = %d`, w.queue.ID, fifty.Batch.ID)}
+	case 3:
+		var ids, again []string
+		for _, op := range fifty.Members {
+			ids = append(ids, fmt.Sprint(op.RequestID))
+			again = append(again, fmt.Sprintf(`('%s', %d, NULL, 2, 0, %s)`, op.ID, w.queue.ID, past(w.Database)))
+		}
+		level = sql.LevelReadCommitted
+		statements = []string{`DELETE FROM merge_batch_request WHERE id IN (` + strings.Join(ids, ", ") + `)`,
+			`INSERT INTO merge_batch_request (operation_id, queue_id, batch_id, lane, cohort, created_at) VALUES ` + strings.Join(again, ", ")}
 	}
-	return []func() holding{
-		func() holding {
-			return w.openByHand("FOR UPDATE over the waiting set, REPEATABLE READ", sql.LevelRepeatableRead,
-				fmt.Sprintf(`SELECT id FROM merge_batch_request WHERE queue_id = %d AND batch_id IS NULL ORDER BY lane, created_at, id FOR UPDATE`, w.queue.ID))
-		},
-		func() holding {
-			return w.openByHand("an UPDATE that is not pinned, REPEATABLE READ", sql.LevelRepeatableRead,
-				fmt.Sprintf(`UPDATE merge_batch_request SET batch_id = 999 WHERE queue_id = %d AND batch_id IS NULL AND id IN (%s)`, w.queue.ID, strings.Join(waiting, ", ")))
-		},
-		func() holding {
-			return w.openByHand("WHERE batch_id = ?, REPEATABLE READ", sql.LevelRepeatableRead,
-				fmt.Sprintf(`UPDATE merge_batch_request SET batch_id = NULL WHERE queue_id = %d AND batch_id = %d`, w.queue.ID, fifty.Batch.ID))
-		},
-		func() holding {
-			return w.openByHand("50 deleted and inserted anew, READ COMMITTED", sql.LevelReadCommitted,
-				`DELETE FROM merge_batch_request WHERE id IN (`+strings.Join(rows, ", ")+`)`,
-				`INSERT INTO merge_batch_request (operation_id, queue_id, batch_id, lane, cohort, created_at) VALUES `+strings.Join(again, ", "))
-		},
-	}
+	return w.openByHand(avoided[i], level, statements...)
 }
 
 func admissionsBlocked(t *testing.T, db Database) {
@@ -253,8 +261,8 @@ func admissionsBlocked(t *testing.T, db Database) {
 	fifty := w.claim(w.queue, 50)
 	w.execute(`ANALYZE TABLE merge_batch_request`) // the plans are those of a server that knows its tables
 	number := 1_000_000
-	for _, hold := range w.breaking(fifty) {
-		h := hold()
+	for i := range avoided {
+		h := w.openAvoided(i, fifty)
 		number++
 		a := w.application(w.queue, number, true)
 		a.OperationID = beforeOne(fifty.Members[number%50])
@@ -289,13 +297,15 @@ func beforeOne(member bot.Operation) string {
 
 func claimBesideAdmission(t *testing.T, db Database) {
 	w := newWorld(t, db)
-	w.crowd(30)
+	const many = 480 // one chunk, and all there is: a scan would be cheaper, and meet the open row
+	w.crowd(many)
 	if !db.severalWriters() {
-		w.claim(w.queue, 30)
+		w.claim(w.queue, many)
 		return
 	}
-	h := w.openAdmission(31)
-	if got := len(w.claim(w.queue, 40).Members); got != 30 { // most of what there is: a scan would be cheaper, and meet the open row
+	w.execute(`ANALYZE TABLE merge_batch_request, operation, binding`)
+	h := w.openAdmission(many + 1)
+	if got := len(w.claim(w.queue, 2*many).Members); got != many {
 		t.Errorf("claimed %d", got)
 	}
 	h.release()
