@@ -20,6 +20,8 @@ const (
 	inLock       = "store/lock.go"
 	inDB         = "store/db.go"
 	inPurge      = "store/purge.go"
+	inLate       = "store/late.go"
+	inOperator   = "store/operator.go"
 	inReconcile  = "store/reconcile.go"
 )
 
@@ -148,6 +150,14 @@ var mutations = []mutation{
 		"settle/wants exactly the members that still ride", "sqlite"},
 	{"a freed cohort is read before its members return", []edit{{inSettle, readFreed, ""}, {inSettle, membersLeave, membersLeave + readFreed}},
 		"guards/a cohort is freed of who waited, not of who rode", "sqlite"},
+	{"a deadline is only ever extended", []edit{{inBatch, "CASE WHEN deadline_at < {later} THEN {later} ELSE deadline_at END", "CASE WHEN 1 = 1 OR deadline_at < {later} THEN {later} ELSE deadline_at END"}},
+		"late/a deadline is only ever extended", "sqlite"},
+	{"resuming keeps the longer deadline", []edit{{inOperator, "CASE WHEN deadline_at < {later} THEN {later} ELSE deadline_at END", "CASE WHEN 1 = 1 OR deadline_at < {later} THEN {later} ELSE deadline_at END"}},
+		"late/resuming a queue keeps the longer deadline", "sqlite"},
+	{"a late landing is recorded once", []edit{{inLate, "if !fresh {\n\t\t\treturn errRollback", "if false {\n\t\t\treturn errRollback"}},
+		"late/a late landing is recorded once, beside its batch", "sqlite"},
+	{"only a batch that is over lands late", []edit{{inLate, "if batch.Status.Active() {", "if false {"}},
+		"late/a late landing is recorded once, beside its batch", "sqlite"},
 
 	// The transaction helper.
 	{"tx: nothing runs after an unexpected error", []edit{{inTx, "if t.failure != nil {\n\t\treturn nil, t.failure", "if false {\n\t\treturn nil, t.failure"}},
