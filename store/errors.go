@@ -73,10 +73,10 @@ func classify(err error) failure {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		switch e.Number {
 		case 1213, // deadlock, or a conflict between nodes
-			1205,                   // lock wait timeout: only the statement is undone, the helper rolls back the rest
-			1020,                   // MariaDB: the row changed since the snapshot
-			3101,                   // group replication: certification lost
-			1040, 1203, 1226,       // too many connections, of all and of this user
+			1205,             // lock wait timeout: only the statement is undone, the helper rolls back the rest
+			1020,             // MariaDB: the row changed since the snapshot
+			3101,             // group replication: certification lost
+			1040, 1203, 1226, // too many connections, of all and of this user
 			1047,                   // Galera: this node is outside the primary component
 			1053,                   // the server is shutting down
 			1927,                   // MariaDB: the connection was killed
