@@ -117,10 +117,13 @@ func checkServer(ctx context.Context, db *sql.DB, place string, patience time.Du
 // readOnly are the settings that make a server refuse writes: of replicas, of clusters and by default.
 var readOnly = []string{"read_only", "super_read_only", "innodb_read_only", "transaction_read_only", "tx_read_only"}
 
+// A group that is configured has a name; the plugin may be loaded without one.
+const groupName, singlePrimary = "group_replication_group_name", "group_replication_single_primary_mode"
+
 // readSettings returns what checkSettings judges, by name: the session's variables, and how far the engine InnoDB is there. SHOW, because not
 // every server knows every name.
 func readSettings(ctx context.Context, db *sql.DB) (map[string]string, error) {
-	names := append([]string{"sql_mode", "log_bin", "binlog_format"}, readOnly...)
+	names := append([]string{"sql_mode", "log_bin", "binlog_format", groupName, singlePrimary}, readOnly...)
 	rows, err := db.QueryContext(ctx, `SHOW VARIABLES WHERE Variable_name IN (`+list(len(names))+`)`, anys(names)...)
 	if err != nil {
 		return nil, err
@@ -165,6 +168,8 @@ func checkSettings(settings map[string]string) error {
 		return errors.New("does not run in strict SQL mode although the connection asks for it: let no proxy change sql_mode")
 	case settings["log_bin"] == "ON" && settings["binlog_format"] == "STATEMENT":
 		return errors.New("has binlog_format STATEMENT, which forbids writing at READ COMMITTED: set it to ROW")
+	case settings[groupName] != "" && settings[singlePrimary] == "OFF":
+		return errors.New("is in a group with several primaries, which share no row locks: run `SELECT group_replication_switch_to_single_primary_mode()`")
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ func TestRefusesServersThatCannotKeepTheInvariants(t *testing.T) {
 		"a MariaDB replica":               {map[string]string{"read_only": "NO_LOCK_NO_ADMIN"}, "read-only"},
 		"a lax mode":                      {map[string]string{"sql_mode": "NO_ENGINE_SUBSTITUTION"}, "strict SQL mode"},
 		"a binary log of statements":      {map[string]string{"binlog_format": "STATEMENT"}, "binlog_format"},
+		"a group with several primaries":  {map[string]string{"group_replication_group_name": "6c616200", "group_replication_single_primary_mode": "OFF"}, "several primaries"},
 		"a primary that was fenced":       {map[string]string{"super_read_only": "ON"}, "super_read_only"},
 		"InnoDB for reading":              {map[string]string{"innodb_read_only": "ON"}, "innodb_read_only"},
 		"transactions for reading":        {map[string]string{"transaction_read_only": "ON"}, "transaction_read_only"},

@@ -180,6 +180,7 @@ var mutations = []mutation{
 	{"session: UTC", []edit{{inMySQL, `"'+00:00'"`, `"'+02:00'"`}}, "TestMySQLSessions", "mysql"},
 	{"session: strict SQL mode", []edit{{inMySQL, `"'TRADITIONAL'"`, `"''"`}}, "guards/what does not fit is refused, not cut", "mysql"},
 	{"server: a replica is refused", []edit{{inMySQL, `value != "OFF" && (known || name == "read_only")`, `value == "?" && known`}}, "TestRefusesServersThatCannotKeepTheInvariants", "mysql"},
+	{"server: a group with several primaries is refused", []edit{{inMySQL, `settings[singlePrimary] == "OFF"`, `settings[singlePrimary] == "?"`}}, "TestRefusesServersThatCannotKeepTheInvariants", "mysql"},
 	{"server: without InnoDB it is refused", []edit{{inMySQL, `settings["InnoDB"] != "DEFAULT" && settings["InnoDB"] != "YES"`, `settings["InnoDB"] == "?"`}}, "TestRefusesServersThatCannotKeepTheInvariants", "mysql"},
 	{"server: the isolation level is proven", []edit{{inMySQL, "WHERE request_id = ? {lock}`", "WHERE request_id = ?`"}}, "TestRefusesWhereTheIsolationLevelGetsLost", "mysql"},
 	{"server: tables without transactions are refused", []edit{{inDB, "engine <> 'InnoDB' ORDER BY", "engine = '?' ORDER BY"}}, "TestRefusesTablesWithoutTransactions", "mysql"},
