@@ -46,7 +46,7 @@ type Trial struct {
 }
 
 // Root is the search that the trial belongs to or, when red, begins.
-func (t Trial) Root() int64 {
+func (t *Trial) Root() int64 {
 	if t.Cohort != 0 {
 		return t.Cohort
 	}
