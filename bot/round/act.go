@@ -104,6 +104,7 @@ func (d *Driver) claim(ctx context.Context, t tick, a action) (Result, error) {
 		Kind:    a.choice.Kind,
 		Cohort:  a.choice.Cohort,
 		Limit:   a.choice.Limit,
+		Why:     a.choice.String(),
 		Token:   d.NewToken(),
 		Timeout: t.queue.Settings.Timeout,
 	})
@@ -115,7 +116,7 @@ func (d *Driver) claim(ctx context.Context, t tick, a action) (Result, error) {
 		return Result{Did: did}, nil
 	}
 	d.NudgeOutbox()
-	d.Logger.Info("claimed", "queue", t.queue.ID, "repo", t.repo.Path, "batch", result.Batch.ID, "kind", result.Batch.Kind.String(), "members", len(result.Members))
+	d.Logger.Info("claimed", "queue", t.queue.ID, "repo", t.repo.Path, "batch", result.Batch.ID, "kind", result.Batch.Kind.String(), "members", len(result.Members), "plan", result.Batch.Why)
 	return Result{Did: did, Again: true}, nil
 }
 

@@ -96,7 +96,7 @@ func decideFree(v view) action {
 	}
 	choice := plan.Next(v.queue.Settings, v.waiting)
 	if !choice.Claim {
-		return action{verb: rest, why: "nothing to claim", after: choice.Wait}
+		return action{verb: rest, why: choice.String(), after: choice.Wait}
 	}
 	return action{verb: claim, choice: choice, why: "claiming"}
 }

@@ -92,19 +92,23 @@ func (d *Driver) settleFailed(ctx context.Context, t tick) (Result, error) {
 		CIConclusion: t.batch.CIConclusion,
 		DeleteBranch: true,
 	}
-	if s.Code.Parks() {
-		s.ParkQueue = string(s.Code) + ": " + s.Message
-	}
 	red := plan.Red{Cohort: t.batch.Cohort}
 	reason := bot.ReasonBatchFailed
 	if s.Code == bot.CodeCIRed || s.Code == bot.CodeCITimeout {
-		tested := len(t.members)
-		if t.batch.Phase == bot.PhaseClaimed {
-			tested++ // somebody left after the verdict, which sends a batch back to CLAIMED: who stays was not alone in it
+		known, err := d.Store.Waiting(ctx, t.queue.ID)
+		if err != nil {
+			return Result{}, fmt.Errorf("reading what CI said before batch %d: %w", t.batch.ID, err)
 		}
-		red = plan.AfterRed(t.batch, tested)
+		red = plan.AfterRed(t.queue.Settings, known, t.batch)
+		d.Logger.Info("red", "queue", t.queue.ID, "repo", t.repo.Path, "batch", t.batch.ID, "plan", red.String())
 		reason = bot.ReasonSuspect
 		s.FreeCohort = red.FreeCohort
+		if len(red.Broken) > 0 {
+			reason, s.Code, s.Message = bot.ReasonBatchFailed, bot.CodeCIBroken, red.String()+". The last: "+s.Message
+		}
+	}
+	if s.Code.Parks() {
+		s.ParkQueue = string(s.Code) + ": " + s.Message
 	}
 	for _, m := range t.members {
 		o := bot.MemberOutcome{OperationID: m.ID, To: bot.OperationWaiting, Reason: reason, Cohort: red.Cohort}
