@@ -180,7 +180,9 @@ func (d *Driver) rule(ctx context.Context, t tick, o bot.OperatorOrder, r ruling
 		if result = stale; ok {
 			log.Info("an operator ended a batch")
 			if result, err = d.settleFailed(ctx, t); err != nil {
-				return bot.OperatorAnswer{Done: true, Text: "recorded; it is settled once the host answers: " + err.Error()}, nil
+				log.Warn("settling what an operator ended", "error", err)
+				text := "recorded; the batch is settled once the host says what became of its MR"
+				return bot.OperatorAnswer{Done: true, Text: text}, nil
 			}
 		}
 	}

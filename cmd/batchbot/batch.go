@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -109,10 +110,8 @@ func batchAnd(words ...string) cobra.PositionalArgs {
 		case len(args) != 2:
 			return usageError{fmt.Errorf("%s wants the number of a batch and one of %s: see `%s --help`", c.CommandPath(), strings.Join(words, ", "), c.CommandPath())}
 		}
-		for _, w := range words {
-			if args[1] == w {
-				return nil
-			}
+		if slices.Contains(words, args[1]) {
+			return nil
 		}
 		return usageError{fmt.Errorf("%s: %q is none of %s", c.CommandPath(), args[1], strings.Join(words, ", "))}
 	}
