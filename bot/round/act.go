@@ -12,6 +12,7 @@ import (
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/fault"
 	"github.com/batchbot/batchbot/bot/message"
+	"github.com/batchbot/batchbot/bot/mutant"
 )
 
 // act does the one thing decided. Every write is guarded by the batch row as it was looked at: when another instance acted meanwhile,
@@ -37,6 +38,10 @@ func (d *Driver) act(ctx context.Context, t tick, a action) (Result, error) {
 		})
 	case open:
 		return d.open(ctx, t)
+	case restore:
+		return d.change(ctx, t, a.why, bot.BatchChange{
+			Phase: bot.PhaseBuilt, Restored: true, Message: a.why, Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion,
+		}, true)
 	case note:
 		return d.change(ctx, t, a.why, bot.BatchChange{
 			Code: a.code, Message: a.why, Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion, ExtendBy: a.extend,
@@ -55,17 +60,28 @@ func (d *Driver) act(ctx context.Context, t tick, a action) (Result, error) {
 		}
 		return d.change(ctx, t, a.why, change, true)
 	case enterLanding:
-		change := bot.BatchChange{Phase: bot.PhaseLanding, Refusals: t.batch.Refusals, CIConclusion: a.concl}
+		switch {
+		case mutant.Is(mutant.Intent):
+			return d.land(ctx, t)
+		case mutant.Is(mutant.HostFirst):
+			return d.mutantRecordsFirst(ctx, t)
+		}
+		change := bot.BatchChange{Phase: bot.PhaseLanding, Refusals: t.batch.Refusals, CIConclusion: a.concl, ExtendBy: outcomeLimit}
 		if t.batch.Code == bot.CodeNeedsApproval { // one more try: what people read stays until it is known to be over
 			change.Code, change.Message = t.batch.Code, t.batch.Message
 		}
 		return d.change(ctx, t, a.why, change, true)
 	case leaveLanding:
 		return d.change(ctx, t, a.why, bot.BatchChange{Phase: bot.PhaseOpened, Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion}, true)
+	case resume:
+		return d.change(ctx, t, a.why, bot.BatchChange{
+			Status: bot.BatchRunning, CIConclusion: t.batch.CIConclusion, ExtendBy: t.queue.Settings.Timeout,
+		}, true)
 	case land:
 		return d.land(ctx, t)
 	case fail:
-		change := bot.BatchChange{Code: a.code, Message: a.why, Refusals: t.batch.Refusals, CIConclusion: a.concl}
+		// The deadline that may have led here must not be the one for closing the MR.
+		change := bot.BatchChange{Code: a.code, Message: a.why, Refusals: t.batch.Refusals, CIConclusion: a.concl, ExtendBy: outcomeLimit}
 		if t.batch.Status == bot.BatchBlocked {
 			change.Status = bot.BatchRunning
 		}
@@ -149,6 +165,9 @@ func (d *Driver) build(ctx context.Context, t tick) (Result, error) {
 // pushAgain builds the recorded build once more: the same base and members give the same commit. If they do not any more (a member
 // moved, the base is gone), the batch is built anew.
 func (d *Driver) pushAgain(ctx context.Context, t tick) (Result, error) {
+	if t.batch.Phase == bot.PhaseLanding {
+		return d.restoreLanding(ctx, t)
+	}
 	built, err := d.runBuild(ctx, t, t.batch.BaseSHA)
 	if err != nil {
 		return Result{}, err
@@ -158,6 +177,32 @@ func (d *Driver) pushAgain(ctx context.Context, t tick) (Result, error) {
 		return d.change(ctx, t, "the recorded build cannot be repeated", bot.BatchChange{Phase: bot.PhaseClaimed, Refusals: t.batch.Refusals}, true)
 	}
 	return d.push(ctx, t, built, "pushed "+bot.ShortSHA(t.batch.HeadSHA)+" again")
+}
+
+// restoreLanding puts a deleted branch back under a landing, without leaving LANDING: only what the host and the target say ends that.
+func (d *Driver) restoreLanding(ctx context.Context, t tick) (Result, error) {
+	built, err := d.runBuild(ctx, t, t.batch.BaseSHA)
+	if err != nil {
+		return Result{}, err
+	}
+	defer built.Close()
+	if built.Result().HeadSHA != t.batch.HeadSHA {
+		return Result{}, fmt.Errorf("the branch of batch %d is gone while it lands, and building it again gives another commit", t.batch.ID)
+	}
+	heads, err := d.Store.RecordedHeads(ctx, t.batch.ID)
+	if err != nil {
+		return Result{}, fmt.Errorf("reading the heads of batch %d: %w", t.batch.ID, err)
+	}
+	fault.Before(fault.Push)
+	outcome, err := built.Push(ctx, t.batch.Branch(t.queue.Target), heads)
+	fault.After(fault.Push)
+	if err != nil {
+		return Result{}, fmt.Errorf("pushing the branch of batch %d again: %w", t.batch.ID, err)
+	}
+	if outcome.Result != bot.PushDone {
+		return Result{}, fmt.Errorf("the branch of batch %d is gone while it lands, and the host does not take it again: %s", t.batch.ID, outcome.Message)
+	}
+	return Result{Did: "pushed the deleted branch again", Again: true}, nil
 }
 
 func (d *Driver) runBuild(ctx context.Context, t tick, base string) (bot.Build, error) {
@@ -262,7 +307,7 @@ func (d *Driver) open(ctx context.Context, t tick) (Result, error) {
 		if err != nil {
 			return Result{}, fmt.Errorf("looking for the MR of %s: %w", branch, err)
 		}
-		if len(found) > 0 {
+		if len(found) > 0 && !mutant.Is(mutant.Findable) {
 			mr, did = found[0], "adopted the batch MR"
 		}
 	}
@@ -304,10 +349,14 @@ func (d *Driver) land(ctx context.Context, t tick) (Result, error) {
 	case bot.MergeHeadMoved:
 		return d.act(ctx, t, action{verb: leaveLanding, why: "the batch MR stands at another head"})
 	case bot.MergeNeeds:
-		return d.change(ctx, t, "the batch MR needs an approval", bot.BatchChange{
-			Phase: bot.PhaseOpened, Code: bot.CodeNeedsApproval, Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion, ExtendBy: personLimit,
+		change := bot.BatchChange{
+			Phase: bot.PhaseOpened, Code: bot.CodeNeedsApproval, Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion,
 			Message: "the host wants something on the batch MR that the bot cannot give: " + answer.Message,
-		}, false)
+		}
+		if t.batch.Code != bot.CodeNeedsApproval { // asking again and again does not make the wait longer
+			change.ExtendBy = personLimit
+		}
+		return d.change(ctx, t, "the batch MR needs an approval", change, false)
 	}
 	return d.refused(ctx, t, answer.Message)
 }
@@ -350,7 +399,7 @@ func (d *Driver) refused(ctx context.Context, t tick, said string) (Result, erro
 	}
 	if refusals >= maxRefusals {
 		change.Status, change.Code = bot.BatchBlocked, bot.CodeMergeRefused
-		change.Message += "; merge or close the batch MR by hand"
+		change.Message += "; merge or close the batch MR by hand, or mend it and comment /batch unblock resume"
 	}
 	result, err := d.change(ctx, t, change.Message, change, false)
 	if err == nil && refusals < maxRefusals && !result.Again {

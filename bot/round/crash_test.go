@@ -238,6 +238,8 @@ func TestACrashWhileARedBatchIsClosedBlamesTheRightOne(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil)
 			for n := 1; ; n++ {
+				w.waiting(file(fmt.Sprintf("good-%d", n), "x\n")) // CI that is never green would be taken for broken
+				w.run()
 				culprit := w.waiting(map[string]string{fmt.Sprintf("file-%d", n): "x\n", "ci.fail": "yes\n"})
 				blown := w.driveThroughCrash(n, m)
 				w.wantStatus(culprit, bot.OperationFailed, bot.ReasonCIRed)

@@ -18,6 +18,7 @@ const (
 	claim             // start a batch
 	build             // build, record, push
 	push              // build the recorded build again and push it
+	restore           // back to BUILT, whose push puts the deleted branch back
 	open              // find or open the batch MR
 	note              // write code and message, wait on
 	lookAgain         // read the members before landing
@@ -26,6 +27,7 @@ const (
 	enterLanding      // write LANDING
 	land              // the landing call
 	leaveLanding      // back to OPENED: the batch MR is not what the batch says
+	resume            // a blocked batch goes on where it stood
 	fail              // write the failing code, then settle it
 	settleFailed      // settle the failing code that is written
 	settleLanded
@@ -51,6 +53,11 @@ const (
 	askAgain = 20 * time.Second
 	// settleDown is how long the host may lag behind its own git.
 	settleDown = 2 * time.Second
+	// branchLag is how long a host may take to show everywhere a branch that it has shown once.
+	branchLag = 10 * time.Second
+	// outcomeLimit is how long the host may take at least to say what became of a landing, or of the MR of a failed batch, before a person
+	// is asked.
+	outcomeLimit = 15 * time.Minute
 	// maxTargetMoves bounds the rebuilds of one batch because its target moved.
 	maxTargetMoves = 10
 	// maxRefusals is how often the host may refuse a landing before a person is asked.
@@ -69,7 +76,7 @@ func decide(v view) action {
 	case v.batch.Code.Fails():
 		return action{verb: settleFailed, why: "settling " + string(v.batch.Code)}
 	case v.mr.State == bot.MRMerged:
-		return action{verb: settleLanded, why: "the batch MR reads merged"}
+		return decideMerged(v)
 	case len(v.members) == 0:
 		return action{verb: fail, code: bot.CodeAllEvicted, why: "every member left the batch"}
 	case overdue(v):
@@ -77,6 +84,10 @@ func decide(v view) action {
 	}
 	switch v.batch.Phase {
 	case bot.PhaseClaimed:
+		// Each member can leave once; every other build is owed to the target.
+		if v.batch.Build >= maxTargetMoves+v.batch.Size {
+			return action{verb: fail, code: bot.CodeTargetMoving, why: "the target keeps moving faster than CI; protect it from other pushes, then resume the queue"}
+		}
 		return action{verb: build, why: "building"}
 	case bot.PhaseBuilt:
 		if v.branchTip == v.batch.HeadSHA {
@@ -101,15 +112,43 @@ func decideFree(v view) action {
 	return action{verb: claim, choice: choice, why: "claiming"}
 }
 
-// decideBlocked lets a person's hand on the host resolve a blocked batch: merged or closed, or the foreign branch removed.
+// decideMerged decides about a batch MR that reads merged: into the target, or by a person's retargeting somewhere else.
+func decideMerged(v view) action {
+	if v.mr.Target != v.queue.Target && !v.headLanded {
+		return action{verb: fail, code: bot.CodeClosed, why: "a person merged the batch MR into " + v.mr.Target}
+	}
+	return action{verb: settleLanded, why: "the batch MR reads merged"}
+}
+
+// decideClosed tells a person's closing of the batch MR from the host's, which closes it with its branch.
+func decideClosed(v view) action {
+	by := "a person"
+	if v.mr.ClosedBy != "" {
+		by = v.mr.ClosedBy
+	}
+	if v.branchGone || v.batch.Restores > 0 {
+		return action{verb: fail, code: bot.CodeBranchDeleted, why: by + " deleted the batch branch, and the batch MR is closed; leave branches batchbot/* alone, then resume the queue"}
+	}
+	return action{verb: fail, code: bot.CodeClosed, why: by + " closed the batch MR"}
+}
+
+// decideBlocked lets a person's hand on the host resolve a blocked batch: merged or closed, or the foreign push undone. A host that answers again
+// resolves what it could not be asked about.
 func decideBlocked(v view) action {
+	ours := v.mr.State == bot.MROpen && v.mr.HeadSHA == v.batch.HeadSHA
 	switch {
+	case v.headLanded:
+		return action{verb: settleLanded, why: "the blocked batch landed"}
+	case v.mr.State == bot.MRMerged:
+		return decideMerged(v)
 	case v.batch.MRNumber == 0 && (v.branchTip == "" || v.branchTip == v.batch.HeadSHA):
 		return action{verb: rebuild, resumed: true, why: "the branch is free again"}
-	case v.mr.State == bot.MRMerged, v.headLanded:
-		return action{verb: settleLanded, why: "the blocked batch landed"}
 	case v.mr.State == bot.MRClosed:
-		return action{verb: fail, code: bot.CodeClosed, why: "the MR of the blocked batch was closed"}
+		return decideClosed(v)
+	case ours && v.batch.Code == bot.CodeForeignPush:
+		return action{verb: resume, why: "the batch branch stands again where the bot put it"}
+	case ours && v.batch.Code == bot.CodeHostGone:
+		return action{verb: resume, why: "the host answers again"}
 	}
 	return action{verb: rest, why: "blocked: " + string(v.batch.Code)}
 }
@@ -126,6 +165,10 @@ func decideOverdue(v view) action {
 	switch {
 	case v.batch.Code == bot.CodeNeedsApproval || v.batch.Code == bot.CodeManual:
 		return action{verb: fail, code: bot.CodeMergeRefused, why: "nobody did what the batch MR waited for: " + v.batch.Message}
+	case v.checks.Verdict == 0 && v.mr.State == bot.MROpen && v.headKnown && v.mr.HeadSHA != v.batch.HeadSHA && v.targetTip == v.batch.BaseSHA:
+		return action{verb: fail, code: bot.CodeHostGone, why: "the host never showed the batch head on the batch MR; see its status page, then resume the queue"}
+	case v.checks.Verdict == 0:
+		return decideOpened(v) // something else than CI is the matter
 	case v.checks.Verdict == bot.CIMissing:
 		return action{verb: fail, code: bot.CodeNoCI, concl: "none", why: "no check appeared on the batch head; set checks.none to pass if the target has no CI"}
 	case v.checks.Verdict == bot.CIGreen:
@@ -140,15 +183,19 @@ func decideOpened(v view) action {
 	case v.headLanded:
 		return action{verb: settleLanded, why: "the target contains the batch head"}
 	case v.mr.State == bot.MRClosed:
-		return action{verb: fail, code: bot.CodeClosed, why: "a person closed the batch MR"}
+		return decideClosed(v)
 	case v.mr.Target != v.queue.Target:
 		return action{verb: fail, code: bot.CodeClosed, why: "a person retargeted the batch MR to " + v.mr.Target}
 	case v.mr.HeadSHA != v.batch.HeadSHA && v.headKnown:
 		return action{verb: rest, after: settleDown, why: "the host still shows an earlier head"}
 	case v.mr.HeadSHA != v.batch.HeadSHA:
-		return action{verb: block, code: bot.CodeForeignPush, why: "somebody pushed " + bot.ShortSHA(v.mr.HeadSHA) + " to the batch branch; close the batch MR to give its members back, or merge it as it is"}
-	case v.targetTip != v.batch.BaseSHA && v.batch.Build >= maxTargetMoves+v.batch.Size:
-		return action{verb: fail, code: bot.CodeTargetMoving, why: "the target keeps moving faster than CI; protect it from other pushes, then resume the queue"}
+		return action{verb: block, code: bot.CodeForeignPush, why: "somebody pushed " + bot.ShortSHA(v.mr.HeadSHA) + " to the batch branch; put it back to " + bot.ShortSHA(v.batch.HeadSHA) + ", close the batch MR to give its members back, or merge it as it is"}
+	case v.branchGone && v.batch.Restores == 0:
+		return action{verb: restore, why: "somebody deleted the batch branch: it is pushed again, once"}
+	case v.branchGone && v.batch.PhaseAge < branchLag:
+		return action{verb: rest, after: branchLag - v.batch.PhaseAge, why: "the host does not show the batch branch everywhere yet"}
+	case v.branchGone:
+		return action{verb: fail, code: bot.CodeBranchDeleted, why: "somebody deleted the batch branch again after it had been restored; leave branches batchbot/* alone, then resume the queue"}
 	case v.targetTip != v.batch.BaseSHA:
 		return action{verb: rebuild, why: "the target moved to " + bot.ShortSHA(v.targetTip)}
 	}
@@ -212,18 +259,24 @@ func noteOnce(v view, code bot.Code, message string, extend time.Duration) actio
 // decideLanding decides past the point of no return: only what the host and the target say counts.
 func decideLanding(v view) action {
 	switch {
-	case v.mr.State == bot.MRMerged, v.headLanded:
+	case v.headLanded:
 		return action{verb: settleLanded, why: "landed"}
+	case v.mr.State == bot.MRMerged:
+		return decideMerged(v)
 	case v.mr.State == bot.MRClosed:
-		return action{verb: fail, code: bot.CodeClosed, why: "a person closed the batch MR"}
+		return decideClosed(v)
 	case v.targetTip != v.batch.BaseSHA:
 		return action{verb: rebuild, why: "the target moved to " + bot.ShortSHA(v.targetTip) + " before the batch landed"}
 	case v.mr.HeadSHA != v.batch.HeadSHA && !v.headKnown:
 		return action{verb: leaveLanding, why: "the batch MR stands at another head"}
+	case v.mr.Target != v.queue.Target:
+		return action{verb: leaveLanding, why: "a person retargeted the batch MR to " + v.mr.Target}
 	case v.mr.HeadSHA != v.batch.HeadSHA:
 		return action{verb: rest, after: settleDown, why: "the host still shows an earlier head"}
 	case v.batch.Overdue:
-		return action{verb: block, code: bot.CodeOverdue, why: "the landing did not come to an end in time; merge or close the batch MR by hand"}
+		return action{verb: block, code: bot.CodeOverdue, why: "the landing did not come to an end in time; merge or close the batch MR by hand, or comment /batch unblock resume to try it again"}
+	case v.branchGone:
+		return action{verb: push, why: "somebody deleted the batch branch: pushing it again"}
 	}
 	return action{verb: land, why: "landing"}
 }

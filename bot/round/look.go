@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/mutant"
 )
 
 // view is all that a decision rests on. What a phase does not need is left zero.
@@ -194,7 +195,11 @@ func (d *Driver) lookLanded(ctx context.Context, t *tick) error {
 }
 
 func (d *Driver) lookChecks(ctx context.Context, t *tick) error {
-	report, err := t.host.ReadChecks(ctx, t.repo, t.batch.HeadSHA, t.queue.Target)
+	sha := t.batch.HeadSHA
+	if mutant.Is(mutant.OwnVerdict) {
+		sha = d.mutantHead(ctx, t.batch)
+	}
+	report, err := t.host.ReadChecks(ctx, t.repo, sha, t.queue.Target)
 	if err != nil {
 		return fmt.Errorf("reading the checks of batch %d: %w", t.batch.ID, err)
 	}

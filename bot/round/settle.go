@@ -3,15 +3,18 @@ package round
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/fault"
+	"github.com/batchbot/batchbot/bot/mutant"
 	"github.com/batchbot/batchbot/bot/plan"
 )
 
 // settleLanded settles a batch whose MR reads merged or whose head the target contains. What became of each member is read from
 // the target, not assumed: a pinned head that is an ancestor is MERGED, any other rides again. The landed tree is compared with
-// the tested one in the same breath, so that the queue starts nothing before a difference is on record.
+// the tested one in the same breath, so that the queue starts nothing before a difference is on record. So are those who left the batch
+// before: whose head was brought in all the same, say inside of another member's, is MERGED too, and that is an alarm.
 func (d *Driver) settleLanded(ctx context.Context, t tick) (Result, error) {
 	if t.mr.State != bot.MRMerged && t.batch.MRNumber != 0 {
 		mr, err := t.host.ReadMR(ctx, t.repo, t.batch.MRNumber)
@@ -20,11 +23,30 @@ func (d *Driver) settleLanded(ctx context.Context, t tick) (Result, error) {
 		}
 		t.mr = mr
 	}
-	question := bot.InspectSpec{Target: t.queue.Target, Heads: []string{t.batch.HeadSHA}, Trees: []string{t.batch.HeadSHA}}
+	// The head that was merged is the MR's: when somebody merged it while the batch was sent back and built anew, the row has a newer one, which may
+	// be nothing but the landing itself.
+	tested := t.batch.HeadSHA
+	if t.mr.State == bot.MRMerged && t.mr.HeadSHA != tested && !mutant.Is(mutant.MergedHead) {
+		heads, err := d.Store.RecordedHeads(ctx, t.batch.ID)
+		if err != nil {
+			return Result{}, fmt.Errorf("reading the heads of batch %d: %w", t.batch.ID, err)
+		}
+		if slices.Contains(heads, t.mr.HeadSHA) {
+			tested = t.mr.HeadSHA
+		}
+	}
+	question := bot.InspectSpec{Target: t.queue.Target, Heads: []string{tested}, Trees: []string{tested}}
 	for _, m := range t.members {
 		question.Heads = append(question.Heads, m.HeadSHA)
 	}
-	landed := t.batch.HeadSHA
+	left, err := d.whoLeft(ctx, t)
+	if err != nil {
+		return Result{}, err
+	}
+	for _, m := range left {
+		question.Heads = append(question.Heads, m.HeadSHA)
+	}
+	landed := tested
 	if t.mr.State == bot.MRMerged && t.mr.MergeSHA != "" {
 		landed = t.mr.MergeSHA
 		question.Heads = append(question.Heads, landed)
@@ -35,7 +57,7 @@ func (d *Driver) settleLanded(ctx context.Context, t tick) (Result, error) {
 		return Result{}, err
 	}
 	if !found.Contained[landed] {
-		return Result{}, fmt.Errorf("batch %d reads merged as %s, but %s as fetched does not contain it yet", t.batch.ID, bot.ShortSHA(landed), t.queue.Target)
+		return d.cannotSettle(ctx, t, fmt.Errorf("batch %d reads merged as %s, but %s as fetched does not contain it", t.batch.ID, bot.ShortSHA(landed), t.queue.Target))
 	}
 	s := bot.Settlement{
 		Guard:        t.batch.Guard(),
@@ -45,10 +67,16 @@ func (d *Driver) settleLanded(ctx context.Context, t tick) (Result, error) {
 		CIConclusion: t.batch.CIConclusion,
 		DeleteBranch: true,
 	}
-	if tree, ok := found.Trees[landed]; !ok || tree != found.Trees[t.batch.HeadSHA] {
+	if s.Message, err = d.landedEvicted(ctx, t, left, found, landed); err != nil {
+		return Result{}, err
+	}
+	if s.Message != "" {
+		s.Code = bot.CodeLandedEvicted
+	}
+	if tree, ok := found.Trees[landed]; !ok || tree != found.Trees[tested] {
 		s.LandedDiffers, s.Code = true, bot.CodeLandedDiffers
-		s.Message = "what landed as " + bot.ShortSHA(landed) + " is not what was tested as " + bot.ShortSHA(t.batch.HeadSHA) + ": somebody pushed to the target in the last instant, or the batch MR was not merged with a merge commit"
-		d.Logger.Error("landed tree differs from the tested tree", "repo", t.repo.Path, "batch", t.batch.ID, "landed", landed, "tested", t.batch.HeadSHA)
+		s.Message += "what landed as " + bot.ShortSHA(landed) + " is not what was tested as " + bot.ShortSHA(tested) + ": somebody pushed to the target in the last instant, or the batch MR was not merged with a merge commit"
+		d.Logger.Error("landed tree differs from the tested tree", "repo", t.repo.Path, "batch", t.batch.ID, "landed", landed, "tested", tested)
 	}
 	for _, m := range t.members {
 		o := bot.MemberOutcome{OperationID: m.ID, To: bot.OperationMerged, Reason: bot.ReasonLanded, Detail: landed}
@@ -74,7 +102,7 @@ func (d *Driver) settleFailed(ctx context.Context, t tick) (Result, error) {
 			return d.cannotSettle(ctx, t, err)
 		}
 		t.mr = mr
-		if mr.State == bot.MRMerged {
+		if mr.State == bot.MRMerged && mr.Target == t.queue.Target {
 			return d.settleLanded(ctx, t)
 		}
 		if err := d.lookLanded(ctx, &t); err != nil {
@@ -161,15 +189,19 @@ func (d *Driver) closeMR(ctx context.Context, t tick, number int) (bot.MRSnapsho
 	return mr, nil
 }
 
-// cannotSettle keeps a batch RUNNING while the host does not say what became of its MR, and past its deadline asks for a person:
+// cannotSettle keeps a batch RUNNING while nobody can tell what became of its MR, and past its deadline asks for a person:
 // the slot stays occupied, so nothing can land twice.
 func (d *Driver) cannotSettle(ctx context.Context, t tick, cause error) (Result, error) {
-	if !t.batch.Overdue {
+	if !t.batch.Overdue || t.batch.Status == bot.BatchBlocked {
 		return Result{}, cause
+	}
+	message := "what became of the batch MR cannot be told"
+	if t.batch.Code.Fails() {
+		message += " after " + string(t.batch.Code) + " (" + t.batch.Message + ")"
 	}
 	result, err := d.change(ctx, t, "blocked: cannot tell what became of the batch MR", bot.BatchChange{
 		Status: bot.BatchBlocked, Code: bot.CodeHostGone, Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion,
-		Message: "the host does not say what became of the batch MR after " + string(t.batch.Code) + "; close or merge it by hand",
+		Message: message + ", see the log for why; close or merge it by hand",
 	}, false)
 	if err != nil {
 		return result, fmt.Errorf("%w (while: %w)", err, cause)
@@ -178,6 +210,9 @@ func (d *Driver) cannotSettle(ctx context.Context, t tick, cause error) (Result,
 }
 
 func (d *Driver) settle(ctx context.Context, t tick, s bot.Settlement) (Result, error) {
+	if s.By == "" {
+		s.By, s.Source = t.by, t.source
+	}
 	ok, err := d.Store.Settle(ctx, s)
 	if err != nil {
 		return Result{}, fmt.Errorf("settling batch %d: %w", t.batch.ID, err)

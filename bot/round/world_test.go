@@ -18,6 +18,7 @@ import (
 	"github.com/batchbot/batchbot/bot/round"
 	"github.com/batchbot/batchbot/githost/fakehost"
 	"github.com/batchbot/batchbot/githost/github"
+	"github.com/batchbot/batchbot/githost/gitlab"
 	"github.com/batchbot/batchbot/githost/gitmerge"
 	"github.com/batchbot/batchbot/store"
 )
@@ -40,6 +41,7 @@ type world struct {
 	host    bot.Host
 	store   *store.Store
 	rows    *sql.DB // the same database, for looking
+	writer  *sql.DB // and for letting time pass
 	git     bot.Git
 	repo    bot.Repository
 	queue   bot.Queue
@@ -49,10 +51,16 @@ type world struct {
 
 func newWorld(t *testing.T, edit func(*bot.QueueSettings)) *world {
 	t.Helper()
+	return newWorldOn(t, fakehost.FaceGitHub, edit)
+}
+
+// newWorldOn is newWorld on one of the faces of the fake host.
+func newWorldOn(t *testing.T, face string, edit func(*bot.QueueSettings)) *world {
+	t.Helper()
 	dir := t.TempDir()
 	w := &world{t: t}
 	var err error
-	w.fake, err = fakehost.New(fakehost.Options{Dir: filepath.Join(dir, "host"), ManualDelivery: true})
+	w.fake, err = fakehost.New(fakehost.Options{Dir: filepath.Join(dir, "host"), ManualDelivery: true, Face: face})
 	w.must(err)
 	t.Cleanup(w.fake.Close)
 	for _, login := range []string{"ada", "bob"} {
@@ -62,10 +70,17 @@ func newWorld(t *testing.T, edit func(*bot.QueueSettings)) *world {
 		Owner: "acme", Name: "app", Files: map[string]string{"README": "app\n", "shared.txt": "one\n"},
 		Permissions: map[string]string{"ada": fakehost.RoleWrite, "bob": fakehost.RoleWrite},
 	}))
-	w.host, err = github.New(github.Config{
-		Name: "hub", APIURL: "http://fakehost.test", GitURL: filepath.Join(dir, "host"), AppID: 1, PrivateKey: appKey(),
-		WebhookSecrets: []bot.Secret{"s3cret"}, HTTPTransport: w.fake.RoundTripper(), WriteSpacing: -1,
-	})
+	if face == fakehost.FaceGitLab {
+		w.host, err = gitlab.New(gitlab.Config{
+			Name: "hub", APIURL: "http://fakehost.test", GitURL: filepath.Join(dir, "host"), Token: "group_1_bot_batchbot-token",
+			WebhookSecrets: []bot.Secret{"s3cret"}, HTTPTransport: w.fake.RoundTripper(), WriteSpacing: -1,
+		})
+	} else {
+		w.host, err = github.New(github.Config{
+			Name: "hub", APIURL: "http://fakehost.test", GitURL: filepath.Join(dir, "host"), AppID: 1, PrivateKey: appKey(),
+			WebhookSecrets: []bot.Secret{"s3cret"}, HTTPTransport: w.fake.RoundTripper(), WriteSpacing: -1,
+		})
+	}
 	w.must(err)
 	merger, err := gitmerge.New(gitmerge.Options{Dir: filepath.Join(dir, "mirrors"), TmpDir: t.TempDir()})
 	w.must(err)
@@ -78,6 +93,9 @@ func newWorld(t *testing.T, edit func(*bot.QueueSettings)) *world {
 	w.rows, err = sql.Open("sqlite", "file:"+database+"?mode=ro&_pragma=busy_timeout(5000)")
 	w.must(err)
 	t.Cleanup(func() { w.rows.Close() })
+	w.writer, err = sql.Open("sqlite", "file:"+database+"?_pragma=busy_timeout(5000)")
+	w.must(err)
+	t.Cleanup(func() { w.writer.Close() })
 
 	refs, err := w.host.ListRepositories(t.Context())
 	w.must(err)
