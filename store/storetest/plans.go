@@ -28,6 +28,7 @@ var hot = map[string]string{
 	"FROM idempotency WHERE expires_at":                                                              "idx_idempotency_expiry",
 	"FROM delivery WHERE received_at":                                                                "idx_delivery_received",
 	"FROM merge_batch_member WHERE operation_id = ?":                                                 "idx_member_operation",
+	"FROM merge_batch b WHERE b.queue_id = ? ORDER BY b.id DESC LIMIT":                               "idx_batch_queue",
 }
 
 // small are tables that hold few rows, whatever the age: repositories, queues, and (w) the requests that wait or ride now, which mostly are of

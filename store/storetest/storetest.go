@@ -50,6 +50,7 @@ func Run(t *testing.T, newDatabase func(t testing.TB) Database) {
 		"lock":       lockTests,
 		"operator":   operatorTests,
 		"repository": repositoryTests,
+		"plan":       planTests,
 		"plans":      plansTests,
 		"purge":      purgeTests,
 		"expire":     expireTests,
