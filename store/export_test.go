@@ -3,8 +3,14 @@ package store
 import (
 	"context"
 	"database/sql"
+	"io/fs"
 	"testing"
+	"testing/fstest"
 	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/batchbot/batchbot/schema"
 )
 
 // Intercept calls f before every statement, and with "COMMIT" before and "after COMMIT" after it. An error f returns is taken for the database's.
@@ -23,6 +29,35 @@ func LockTx(ctx context.Context, s *Store, run func(lock func(name string, wait 
 		return run(func(name string, wait time.Duration) (bool, error) { return tx.lockTx(ctx, name, wait) },
 			func(statement string, args ...any) (int64, error) { return tx.exec(ctx, statement, args...) })
 	}})
+}
+
+// MigrateTo brings the schema to a version, by the migrations of this program and more of the test's own: file name → text.
+func MigrateTo(ctx context.Context, s *Store, version int64, more map[string]string) error {
+	kind, files := goose.DialectMySQL, schema.MySQL()
+	if s.dialect.name == sqliteDialect.name {
+		kind, files = goose.DialectSQLite3, schema.SQLite()
+	}
+	all := make(fstest.MapFS)
+	for name, text := range more {
+		all[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		all[name] = &fstest.MapFile{Data: text}
+	}
+	provider, err := goose.NewProvider(kind, s.writer, all)
+	if err != nil {
+		return err
+	}
+	_, err = provider.UpTo(ctx, version)
+	return err
 }
 
 // Impatient makes a SQLite store give up at once where another writer holds the database.

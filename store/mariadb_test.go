@@ -36,6 +36,11 @@ func TestMariaDBRefusesWhereTheIsolationLevelGetsLost(t *testing.T) {
 	isolation(t, mariaDB)
 }
 
+func TestMariaDBProcessesMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	processes(t, mariaDB)
+}
+
 func TestMariaDBConnectionCutAtCommit(t *testing.T) {
 	t.Parallel()
 	cutAtCommit(t, mariaDB)

@@ -215,7 +215,7 @@ func TestSchemaHasOneShape(t *testing.T) {
 	oneShape(t, mysqlServer)
 }
 
-// oneShape: the two dialects' files describe one schema.
+// oneShape: the two dialects' files describe one schema, down to the defaults that instances of the version before rely on.
 func oneShape(t *testing.T, server *server) {
 	shapes := make(map[store.Driver][]string)
 	for _, db := range []struct {
@@ -225,14 +225,19 @@ func oneShape(t *testing.T, server *server) {
 		rows    func(query string) []string
 	}{
 		{store.SQLite,
-			`SELECT m.name || '.' || c.name || CASE WHEN c."notnull" OR c.pk THEN '' ELSE ' NULL' END || CASE WHEN c.hidden THEN ' GENERATED' ELSE '' END
+			`SELECT m.name || '.' || c.name || ' ' || c.type || CASE WHEN c."notnull" OR c.pk THEN '' ELSE ' NULL' END || CASE WHEN c.hidden THEN ' GENERATED' ELSE '' END ||
+				CASE WHEN c.dflt_value IS NULL THEN '' ELSE ' DEFAULT ' || TRIM(c.dflt_value, '''') END
 			 FROM sqlite_schema m, pragma_table_xinfo(m.name) c WHERE m.type = 'table'`,
 			`SELECT m.name || ' ' || i.name || CASE WHEN i."unique" THEN ' UNIQUE' ELSE '' END || ' ' ||
 				(SELECT group_concat(c.name, ',') FROM pragma_index_info(i.name) c)
 			 FROM sqlite_schema m, pragma_index_list(m.name) i WHERE m.type = 'table' AND i.origin = 'c'`,
 			direct(t, newSQLite(t).SQL)},
 		{store.MySQL,
-			`SELECT CONCAT(table_name, '.', column_name, IF(is_nullable = 'YES', ' NULL', ''), IF(generation_expression <> '', ' GENERATED', ''))
+			`SELECT CONCAT(table_name, '.', column_name,
+				CASE WHEN data_type IN ('varchar', 'text') THEN ' TEXT' WHEN data_type = 'longblob' THEN ' BLOB'
+					WHEN data_type IN ('bigint', 'int', 'tinyint', 'datetime') THEN ' INTEGER' ELSE data_type END,
+				IF(is_nullable = 'YES', ' NULL', ''), IF(generation_expression <> '', ' GENERATED', ''),
+				IF(column_default IS NULL OR column_default = 'NULL', '', CONCAT(' DEFAULT ', TRIM(BOTH '''' FROM column_default))))
 			 FROM information_schema.columns WHERE table_schema = DATABASE()`,
 			`SELECT CONCAT(table_name, ' ', index_name, IF(MAX(non_unique) = 0, ' UNIQUE', ''), ' ', GROUP_CONCAT(column_name ORDER BY seq_in_index))
 			 FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name <> 'PRIMARY' GROUP BY table_name, index_name`,

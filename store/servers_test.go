@@ -42,6 +42,9 @@ func newServer(variable, remedy string) *server {
 }
 
 func TestMain(m *testing.M) {
+	if place := os.Getenv(migrateVariable); place != "" {
+		os.Exit(migrateAsAProcess(place))
+	}
 	status := m.Run()
 	for _, s := range servers {
 		if err := s.dropIdle(); err != nil {

@@ -1,6 +1,6 @@
 -- +goose Up
 
-CREATE TABLE repository (
+CREATE TABLE IF NOT EXISTS repository (
   id               BIGINT        NOT NULL AUTO_INCREMENT,
   host             VARCHAR(64)   NOT NULL COMMENT 'configured, stable name of the host',
   external_id      BIGINT        NOT NULL COMMENT 'id on the host; survives renames',
@@ -16,7 +16,7 @@ CREATE TABLE repository (
   UNIQUE KEY uk_repository (host, external_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE queue (
+CREATE TABLE IF NOT EXISTS queue (
   id            BIGINT        NOT NULL AUTO_INCREMENT,
   repository_id BIGINT        NOT NULL,
   target_branch VARCHAR(255)  NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE queue (
   UNIQUE KEY uk_queue (repository_id, target_branch)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE merge_request (
+CREATE TABLE IF NOT EXISTS merge_request (
   id                BIGINT        NOT NULL AUTO_INCREMENT,
   repository_id     BIGINT        NOT NULL,
   number            BIGINT        NOT NULL,
@@ -50,7 +50,7 @@ CREATE TABLE merge_request (
   UNIQUE KEY uk_merge_request (repository_id, number)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE operation (
+CREATE TABLE IF NOT EXISTS operation (
   operation_id     VARCHAR(36)   NOT NULL,
   repository_id    BIGINT        NOT NULL,
   queue_id         BIGINT        NOT NULL,
@@ -69,7 +69,7 @@ CREATE TABLE operation (
   KEY idx_operation_subject (merge_request_id, created_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE binding (
+CREATE TABLE IF NOT EXISTS binding (
   id           BIGINT       NOT NULL AUTO_INCREMENT,
   subject_id   BIGINT       NOT NULL COMMENT 'merge_request.id',
   target_key   VARCHAR(255) NOT NULL COMMENT 'target branch',
@@ -85,7 +85,7 @@ CREATE TABLE binding (
   KEY idx_binding_expiry (status, expires_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE binding_history (
+CREATE TABLE IF NOT EXISTS binding_history (
   id           BIGINT        NOT NULL AUTO_INCREMENT,
   binding_id   BIGINT        NOT NULL,
   operation_id VARCHAR(36)   NOT NULL,
@@ -102,7 +102,7 @@ CREATE TABLE binding_history (
   KEY idx_history_binding (binding_id, id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE merge_batch_request (
+CREATE TABLE IF NOT EXISTS merge_batch_request (
   id           BIGINT      NOT NULL AUTO_INCREMENT,
   operation_id VARCHAR(36) NOT NULL,
   queue_id     BIGINT      NOT NULL,
@@ -116,7 +116,7 @@ CREATE TABLE merge_batch_request (
   KEY idx_request_order (queue_id, batch_id, lane, created_at, id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE merge_batch (
+CREATE TABLE IF NOT EXISTS merge_batch (
   id             BIGINT        NOT NULL AUTO_INCREMENT,
   queue_id       BIGINT        NOT NULL,
   status         TINYINT       NOT NULL COMMENT '1=RUNNING 2=SUCCEEDED 3=FAILED 4=BLOCKED',
@@ -154,7 +154,7 @@ CREATE TABLE merge_batch (
   KEY idx_batch_mr (queue_id, mr_number)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE merge_batch_member (
+CREATE TABLE IF NOT EXISTS merge_batch_member (
   id           BIGINT        NOT NULL AUTO_INCREMENT,
   batch_id     BIGINT        NOT NULL,
   operation_id VARCHAR(36)   NOT NULL COMMENT 'empty for HEAD',
@@ -170,7 +170,7 @@ CREATE TABLE merge_batch_member (
   KEY idx_member_operation (operation_id, id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE audit (
+CREATE TABLE IF NOT EXISTS audit (
   id           BIGINT        NOT NULL AUTO_INCREMENT,
   dedupe_key   VARCHAR(255)  NOT NULL,
   actor        VARCHAR(255)  NOT NULL,
@@ -187,7 +187,7 @@ CREATE TABLE audit (
   KEY idx_audit_batch (batch_id, id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE idempotency (
+CREATE TABLE IF NOT EXISTS idempotency (
   request_id   VARCHAR(255) NOT NULL,
   operation_id VARCHAR(36)  NOT NULL COMMENT 'empty = the request made none',
   expires_at   DATETIME(6)  NOT NULL,
@@ -196,7 +196,7 @@ CREATE TABLE idempotency (
   KEY idx_idempotency_expiry (expires_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE delivery (
+CREATE TABLE IF NOT EXISTS delivery (
   id              BIGINT        NOT NULL AUTO_INCREMENT,
   host            VARCHAR(64)   NOT NULL,
   delivery_key    VARCHAR(255)  NOT NULL,
@@ -214,7 +214,7 @@ CREATE TABLE delivery (
   KEY idx_delivery_received (received_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE TABLE outbox (
+CREATE TABLE IF NOT EXISTS outbox (
   id              BIGINT        NOT NULL AUTO_INCREMENT,
   kind            TINYINT       NOT NULL COMMENT '1=STICKY 2=NOTICE 3=REPLY 4=REACTION 5=COMMIT_STATUS 6=BATCH_REPORT 7=DELETE_BRANCH 8=CLOSE_MEMBER 9=BATCH_MR 10=BATCH_NOTICE',
   target          VARCHAR(255)  NOT NULL,
