@@ -23,6 +23,7 @@ const (
 	maxChecks         = 100
 	maxName           = 255 // bytes of a branch or check name
 	maxMistakes       = 10
+	maxFlakeRate      = 0.2 // beyond it one red run hardly says anything
 )
 
 // ParseRepositoryFile reads .batchbot.yml as it stands on a target branch. defaultBranch only serves the error texts. Its error is
@@ -184,6 +185,7 @@ func (p *repositoryParser) queue(n *yaml.Node, what string) bot.QueueSettings {
 		},
 		"max_batch_size": func(n *yaml.Node) { q.MaxBatchSize = p.number(n, within("max_batch_size"), 1, 1000) },
 		"fill_wait":      func(n *yaml.Node) { q.FillWait = p.duration(n, within("fill_wait"), 0, 24*time.Hour) },
+		"flake_rate":     func(n *yaml.Node) { q.FlakeRate = p.share(n, within("flake_rate"), maxFlakeRate) },
 		"landing": func(n *yaml.Node) {
 			q.Landing = choice(p, n, within("landing"), bot.LandByMerge, bot.LandByPush, bot.LandManually)
 		},
@@ -278,6 +280,18 @@ func (p *repositoryParser) number(n *yaml.Node, what string, least, most int) in
 		p.say(n, "%s: %s is not a whole number from %d to %d", what, written(n), least, most)
 	case v < least || v > most:
 		p.say(n, "%s: %d is out of range: write %d to %d", what, v, least, most)
+	}
+	return v
+}
+
+// share reads a part of the whole, from 0 to most.
+func (p *repositoryParser) share(n *yaml.Node, what string, most float64) float64 {
+	v, err := strconv.ParseFloat(n.Value, 64)
+	switch tag := n.ShortTag(); {
+	case n.Kind != yaml.ScalarNode || (tag != "!!float" && tag != "!!int") || err != nil:
+		p.say(n, "%s: %s is not a number from 0 to %v, such as 0.01 for one in a hundred", what, written(n), most)
+	case !(v >= 0 && v <= most): // so that it is neither when it is no number
+		p.say(n, "%s: %s is out of range: write 0 to %v, such as 0.01 for one in a hundred", what, n.Value, most)
 	}
 	return v
 }

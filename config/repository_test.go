@@ -20,6 +20,7 @@ queues:
   - branch: release/1.x
     max_batch_size: 8
     fill_wait: 2m
+    flake_rate: 0.03
     landing: push
     approvals: {minimum: maintain, count: 2}
     checks:
@@ -33,7 +34,7 @@ queues:
 		t.Fatal(err)
 	}
 	want := bot.RepositorySettings{Queues: []bot.QueueSettings{bot.DefaultQueueSettings("main"), {
-		Branch: "release/1.x", MaxBatchSize: 8, FillWait: 2 * time.Minute, Landing: bot.LandByPush,
+		Branch: "release/1.x", MaxBatchSize: 8, FillWait: 2 * time.Minute, FlakeRate: 0.03, Landing: bot.LandByPush,
 		Approvals: bot.ApprovalPolicy{Minimum: bot.PermissionMaintain, Count: 2},
 		Checks:    bot.CheckPolicy{Required: []string{"ci", "lint / go"}, NoneAfter: 90 * time.Second, None: bot.WithoutChecksPass},
 		Timeout:   4 * time.Hour,
@@ -55,7 +56,7 @@ func TestMistakesInARepositoryFile(t *testing.T) {
 		"empty list":        {"queues: []\n", "line 1, column 9: no queues: write queues:, and below it - branch: develop"},
 		"not a list":        {"queues: main\n", "line 1, column 9: queues is not a list: write each queue below it, as in - branch: develop"},
 		"not keys":          {"- main\n", "line 1, column 1: the file is not a set of keys: write any of queues, each with a colon and its value"},
-		"queue not keys":    {"queues: [main]\n", "line 1, column 10: queues[0] is not a set of keys: write any of approvals, branch, checks, fill_wait, landing, max_batch_size or timeout, each with a colon and its value"},
+		"queue not keys":    {"queues: [main]\n", "line 1, column 10: queues[0] is not a set of keys: write any of approvals, branch, checks, fill_wait, flake_rate, landing, max_batch_size or timeout, each with a colon and its value"},
 		"unknown key":       {"queue: []\n", `line 1, column 1: the file: unknown key "queue": did you mean queues?`},
 		"unknown queue key": {queue("max_batchsize: 3"), `line 3, column 5: queues[0]: unknown key "max_batchsize": did you mean max_batch_size?`},
 		"unknown check key": {queue("checks: {require: [ci]}"), `line 3, column 14: queues[0].checks: unknown key "require": did you mean required?`},
@@ -73,6 +74,9 @@ func TestMistakesInARepositoryFile(t *testing.T) {
 		"size no number":    {queue("max_batch_size: many"), `line 3, column 21: queues[0].max_batch_size: "many" is not a whole number from 1 to 1000`},
 		"wait too long":     {queue("fill_wait: 25h"), "line 3, column 16: queues[0].fill_wait: 25h is out of range: write 0 to 24h"},
 		"negative wait":     {queue("fill_wait: -1s"), "line 3, column 16: queues[0].fill_wait: -1s is out of range: write 0 to 24h"},
+		"flakes in percent": {queue("flake_rate: 1%"), `line 3, column 17: queues[0].flake_rate: "1%" is not a number from 0 to 0.2, such as 0.01 for one in a hundred`},
+		"too many flakes":   {queue("flake_rate: 3"), "line 3, column 17: queues[0].flake_rate: 3 is out of range: write 0 to 0.2, such as 0.01 for one in a hundred"},
+		"no number at all":  {queue("flake_rate: .nan"), `line 3, column 17: queues[0].flake_rate: ".nan" is not a number from 0 to 0.2, such as 0.01 for one in a hundred`},
 		"no unit":           {queue("timeout: 30"), `line 3, column 14: queues[0].timeout: "30" is not a duration: write a number with a unit, such as 30s, 5m or 2h`},
 		"timeout too short": {queue("timeout: 1s"), "line 3, column 14: queues[0].timeout: 1s is out of range: write 1m to 168h"},
 		"landing":           {queue("landing: squash"), `line 3, column 14: queues[0].landing: "squash" is not possible: write merge, push or manual`},
@@ -84,7 +88,7 @@ func TestMistakesInARepositoryFile(t *testing.T) {
 		"required empty":    {queue("checks: {required: ['']}"), "line 3, column 25: queues[0].checks.required[0] is empty: give it a value or remove it"},
 		"none":              {queue("checks: {none: maybe}"), `line 3, column 20: queues[0].checks.none: "maybe" is not possible: write wait or pass`},
 		"anchor":            {"queues:\n  - &q {branch: main}\n", "line 2, column 5: anchors and aliases (& and *) are not read here: write the values out"},
-		"merge key":         {queue("<<: {timeout: 1h}"), `line 3, column 5: queues[0]: unknown key "<<": the keys here are approvals, branch, checks, fill_wait, landing, max_batch_size, timeout`},
+		"merge key":         {queue("<<: {timeout: 1h}"), `line 3, column 5: queues[0]: unknown key "<<": the keys here are approvals, branch, checks, fill_wait, flake_rate, landing, max_batch_size, timeout`},
 		"two documents":     {"queues: [{branch: main}]\n---\nqueues: [{branch: main}]\n", "line 2, column 1: a second document: the file holds one, remove the line ---"},
 		"not YAML":          {"queues:\n\t- branch: main\n", "line 2, column 1: not YAML: found character that cannot start any token"},
 		"not text":          {"queues: \xff", "line 1, column 1: the file is not UTF-8 text"},

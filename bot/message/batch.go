@@ -21,7 +21,7 @@ type MRText struct {
 // approved each member, by operation id.
 func BatchMR(batch bot.Batch, queue bot.Queue, members []bot.Operation, approvers map[string][]string, links Links) MRText {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nThese merge requests are tested together and land in %s as one.\n\n", BatchMarker(batch), code(queue.Target))
+	fmt.Fprintf(&b, "%s\nThese merge requests are tested together and land in %s as one.%s\n\n", BatchMarker(batch), code(queue.Target), whyThese(batch))
 	b.WriteString("| merge request | author | pinned commit | approved by |\n|---|---|---|---|\n")
 	for i, op := range members {
 		row := fmt.Sprintf("| %s %s | %s | %s | %s |\n", links.mr(op.Number), inline(op.Title, titleLimit), author(op.Author),
@@ -38,6 +38,14 @@ func BatchMR(batch bot.Batch, queue bot.Queue, members []bot.Operation, approver
 		Title: fmt.Sprintf("Batch %d into %s: %s", batch.ID, Plain(queue.Target, nameLimit), plural(len(members), "merge request")),
 		Body:  b.String(),
 	}
+}
+
+// whyThese says what the planner meant by these members, as a sentence that follows another.
+func whyThese(b bot.Batch) string {
+	if b.Why == "" {
+		return ""
+	}
+	return " Why these: " + sentence(detail(b.Why))
 }
 
 // people lists logins, the first few of many.
@@ -82,6 +90,7 @@ func BatchReport(view bot.BatchView, links Links) string {
 	if view.Batch.Message != "" {
 		fmt.Fprintf(&b, " %s", sentence(upper(detail(view.Batch.Message))))
 	}
+	b.WriteString(whyThese(view.Batch))
 	b.WriteString("\n\n| merge request | author | commit | outcome |\n|---|---|---|---|\n")
 	for _, m := range view.Members {
 		op := m.Operation

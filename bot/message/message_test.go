@@ -53,6 +53,9 @@ func batch(status bot.BatchStatus, code bot.Code) *bot.Batch {
 	if status == bot.BatchSucceeded {
 		b.LandedSHA = landedSHA
 	}
+	if status == bot.BatchRunning {
+		b.Why = "testing 7 of 14 suspects of batch 5; 3 more runs expected"
+	}
 	return b
 }
 

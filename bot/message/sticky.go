@@ -41,6 +41,9 @@ func Status(view bot.StickyView, links Links) string {
 			if v.Batch.Message != "" {
 				fmt.Fprintf(&b, " (%s)", detail(v.Batch.Message))
 			}
+			if v.Batch.Why != "" && op.Status == bot.OperationBatched {
+				fmt.Fprintf(&b, " (%s)", detail(v.Batch.Why))
+			}
 		}
 		fmt.Fprintf(&b, "; operation %s\n", code(op.ID))
 	}

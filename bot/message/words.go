@@ -117,6 +117,8 @@ func cause(code bot.Code) string {
 		return "CI failed"
 	case bot.CodeCITimeout:
 		return "CI did not finish in time"
+	case bot.CodeCIBroken:
+		return "CI fails whatever it is given"
 	case bot.CodeNoCI:
 		return "no check ever appeared"
 	case bot.CodePushRefused:
