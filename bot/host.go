@@ -25,6 +25,9 @@ var (
 	ErrNotFound  = errors.New("not found on the host")
 	ErrGone      = errors.New("no longer accessible: uninstalled, suspended, archived or deleted")
 	ErrForbidden = errors.New("the host forbids it")
+
+	// ErrUnavailable marks trouble that is the host's alone: no answer, or a server error. It passes, however long it takes.
+	ErrUnavailable = errors.New("the host is in trouble")
 )
 
 // RateLimitedError says that nothing was called, and that nothing is to be called for a while: the host asked for a pause, or calls are held
@@ -70,7 +73,7 @@ type MRSnapshot struct {
 	ChangesCI    bool // a fork's: it changes files that say what CI does (also when that cannot be told)
 	Target       string
 	MergeSHA     string // the commit that landed it, only when MRMerged
-	ClosedBy     string // login of who closed it, only when MRClosed and the host says so
+	ClosedBy     string // login of who closed it, only of a batch MR that is MRClosed, and where the host says so
 	URL          string
 	UpdatedAt    time.Time
 }

@@ -108,6 +108,25 @@ type unansweredError struct{ cause error }
 func (e *unansweredError) Error() string { return e.cause.Error() }
 func (e *unansweredError) Unwrap() error { return e.cause }
 
+// Is makes it match bot.ErrUnavailable.
+func (e *unansweredError) Is(target error) bool { return target == bot.ErrUnavailable }
+
+// Answered is the error of an answer: one of a server error matches bot.ErrUnavailable, and reads as err all the same.
+func Answered(status int, err error) error {
+	if status >= http.StatusInternalServerError {
+		return &serverError{err}
+	}
+	return err
+}
+
+type serverError struct{ cause error }
+
+func (e *serverError) Error() string { return e.cause.Error() }
+func (e *serverError) Unwrap() error { return e.cause }
+
+// Is makes it match bot.ErrUnavailable.
+func (e *serverError) Is(target error) bool { return target == bot.ErrUnavailable }
+
 // origin is the scheme and authority of a URL.
 func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
 

@@ -92,13 +92,28 @@ func TestTheFirstLookDoesNotDigUpThePast(t *testing.T) {
 	w.watermark(recent.CreatedAt)
 }
 
-func TestARepositoryWithoutMergeRequestsHasNoWatermark(t *testing.T) {
+// Whatever is written after the bot came is meant for it, also where nothing was there to show the host's time, and when the host cannot be read
+// for long afterwards.
+func TestARepositoryWithoutMergeRequestsIsLookedAtFromNowOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	came := time.Now()
 	w.looks()
-	w.watermark(time.Time{})
+	if seen := w.rows.repos[0].CommentsSeenAt; seen.Before(came.Add(-2*time.Hour)) || seen.After(came) {
+		t.Errorf("looked up to %s, came at %s", seen, came)
+	}
 	if w.steps.count("ListComments") != 0 {
-		t.Error("comments were listed from the beginning of time")
+		t.Error("comments were listed without a merge request")
+	}
+	for n := range 3 {
+		w.opens(n + 1)
+		c := w.wrote(ada, n+1, "/batch")
+		c.CreatedAt = came.Add(time.Duration(n) * 24 * time.Hour) // the host was down for days
+		w.host.comments = append(w.host.comments, c)
+		w.changes(n+1, func(mr *bot.MRSnapshot) { mr.UpdatedAt = c.CreatedAt })
+	}
+	if look := w.looks(); look.Commands != 3 {
+		t.Errorf("look %+v", look)
 	}
 }
 

@@ -241,7 +241,7 @@ func (w *Worker) outcome(ctx context.Context, d parsed) bot.DeliveryOutcome {
 		case isLimited:
 			// The host is well and said when to come back: that is no reason to give up, however often it says so.
 			return bot.DeliveryOutcome{Status: bot.DeliveryDue, Error: clip(err.Error()), RetryIn: limited.RetryAfter + lease.Jitter(w.config.RetryBase)}
-		case d.Attempts >= w.config.MaxAttempts:
+		case d.Attempts >= w.config.MaxAttempts && !errors.Is(err, bot.ErrUnavailable):
 			log.Error("gave up a delivery", "attempts", d.Attempts, "error", err)
 			return bot.DeliveryOutcome{Status: bot.DeliveryFailed, Error: clip(err.Error())}
 		}

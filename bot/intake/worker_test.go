@@ -161,6 +161,33 @@ func TestPoisonBacksOffIsGivenUpAndStallsNobody(t *testing.T) {
 	})
 }
 
+// A host in trouble is no fault of a delivery: it is tried until the host is well, however long that takes.
+func TestNoDeliveryIsGivenUpForAHostInTrouble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		well := false
+		o := newOffice(func(context.Context, int) error {
+			if !well {
+				return fmt.Errorf("reading it: 502: %w", bot.ErrUnavailable)
+			}
+			return nil
+		})
+		d := o.receives("pull_request", "1")
+		for range 30 {
+			o.works(t)
+			time.Sleep(20 * time.Minute)
+		}
+		if d.status != bot.DeliveryDue || d.Attempts != 30 {
+			t.Errorf("after %d tries it is %d: %q", d.Attempts, d.status, d.err)
+		}
+		well = true
+		o.works(t)
+		if d.status != bot.DeliveryDone {
+			t.Errorf("with the host well it is %d: %q", d.status, d.err)
+		}
+	})
+}
+
 func TestDeliveriesOfOneMergeRequestKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

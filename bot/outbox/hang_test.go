@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -45,6 +46,28 @@ func TestARepositoryThatHangsDelaysNoOther(t *testing.T) {
 			if r.done || r.givenUp {
 				t.Fatalf("an errand of the repository that hangs ended: %+v", r)
 			}
+		}
+	})
+}
+
+// A host in trouble is no fault of an errand: it is tried until the host is well, however long that takes.
+func TestNoErrandIsGivenUpForAHostInTrouble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.host.refuses = fmt.Errorf("502: %w", bot.ErrUnavailable)
+		e := d.wants(bot.ErrandReply, "git:issue:99:1")
+		for range 50 {
+			d.sends()
+			time.Sleep(40 * time.Minute)
+		}
+		if e.givenUp || e.done || e.Attempts != 50 {
+			t.Errorf("after fifty tries it is %+v", e)
+		}
+		d.host.refuses = nil
+		d.sends()
+		if !e.done {
+			t.Errorf("with the host well it is %+v", e)
 		}
 	})
 }

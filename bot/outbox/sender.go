@@ -182,7 +182,8 @@ func (s *Sender) judge(ctx context.Context, e bot.Errand, err error) verdict {
 	case isLimited:
 		log.Info("an errand is put off", "error", err)
 		return verdict{after: max(limited.RetryAfter, time.Second) + lease.Jitter(s.config.RetryBase), reason: err.Error()}
-	case errors.Is(err, bot.ErrGone), errors.Is(err, bot.ErrNotFound), errors.Is(err, errPointless), e.Attempts >= s.config.MaxAttempts:
+	case errors.Is(err, bot.ErrGone), errors.Is(err, bot.ErrNotFound), errors.Is(err, errPointless),
+		e.Attempts >= s.config.MaxAttempts && !errors.Is(err, bot.ErrUnavailable): // a host in trouble is no reason, however long it takes
 		log.Warn("gave up an errand", "attempts", e.Attempts, "error", err)
 		return verdict{giveUp: true, reason: err.Error()}
 	}

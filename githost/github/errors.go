@@ -36,7 +36,7 @@ func meaning(err error) error {
 		case http.StatusUnauthorized:
 			return errors.New(appRefused)
 		}
-		return fmt.Errorf("asking for a token of installation %d: %s", token.InstallationID, token.Response.Status)
+		return githost.Answered(token.Response.StatusCode, fmt.Errorf("asking for a token of installation %d: %s", token.InstallationID, token.Response.Status))
 	}
 	status, message := refusal(err)
 	switch status {
@@ -53,7 +53,7 @@ func meaning(err error) error {
 		return fmt.Errorf("%s: %w", message, bot.ErrGone)
 	}
 	if status != 0 {
-		return fmt.Errorf("GitHub answers %d: %s", status, message)
+		return githost.Answered(status, fmt.Errorf("GitHub answers %d: %s", status, message))
 	}
 	return err
 }

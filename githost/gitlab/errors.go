@@ -36,7 +36,7 @@ func meaning(err error) error {
 	case http.StatusGone, http.StatusUnavailableForLegalReasons:
 		return fmt.Errorf("%s: %w", message, bot.ErrGone)
 	default:
-		return fmt.Errorf("GitLab answers %d: %s", status, message)
+		return githost.Answered(status, fmt.Errorf("GitLab answers %d: %s", status, message))
 	}
 }
 
