@@ -87,19 +87,24 @@ func TestAnMRThatTheHostClosedWithItsBranch(t *testing.T) {
 	w.run()
 	w.wantEnded(bot.CodeBranchDeleted)
 	w.wantStatus(number, bot.OperationWaiting, bot.ReasonBatchFailed)
-	w.wantQueue(bot.QueueParked, "BRANCH_DELETED")
+	w.wantQueue(bot.QueueParked, "BRANCH_DELETED: bob deleted the batch branch")
 }
 
 // Where the host says who closed a batch MR, the queue does too.
 func TestWhoClosedABatchIsNamed(t *testing.T) {
 	t.Parallel()
-	w := manual(t, fakehost.FaceGitLab)
-	w.waiting(file("a", "a\n"))
-	b := w.runTo(bot.PhaseOpened)
-	w.must(w.fake.CloseMR(path, b.MRNumber, "bob"))
-	w.run()
-	w.wantEnded(bot.CodeClosed)
-	w.wantQueue(bot.QueueParked, "CLOSED_BY_PERSON: bob closed the batch MR")
+	for _, face := range []string{fakehost.FaceGitHub, fakehost.FaceGitLab} {
+		t.Run(face, func(t *testing.T) {
+			t.Parallel()
+			w := manual(t, face)
+			w.waiting(file("a", "a\n"))
+			b := w.runTo(bot.PhaseOpened)
+			w.must(w.fake.CloseMR(path, b.MRNumber, "bob"))
+			w.run()
+			w.wantEnded(bot.CodeClosed)
+			w.wantQueue(bot.QueueParked, "CLOSED_BY_PERSON: bob closed the batch MR")
+		})
+	}
 }
 
 // A person retargets the batch MR and merges it somewhere else: nothing of it landed.

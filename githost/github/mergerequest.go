@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/go-github/v60/github"
@@ -36,7 +37,27 @@ func (h *Host) ReadMR(ctx context.Context, repo bot.Repository, number int) (bot
 	if err != nil {
 		return bot.MRSnapshot{}, fmt.Errorf("reading %s#%d: %w", repo.Path, number, err)
 	}
-	return snapshot(pr), nil
+	s := snapshot(pr)
+	if s.State == bot.MRClosed && !s.FromFork && strings.HasPrefix(s.SourceBranch, bot.BatchBranchPrefix) {
+		if s.ClosedBy, err = h.closedBy(ctx, repo, number); err != nil {
+			return bot.MRSnapshot{}, fmt.Errorf("reading who closed %s#%d: %w", repo.Path, number, err)
+		}
+	}
+	return s, nil
+}
+
+// closedBy is the login of who closed a pull request: only the issue behind it says so. It is asked about batch MRs alone, whose queues park because
+// of it. A closer who is gone has no name.
+func (h *Host) closedBy(ctx context.Context, repo bot.Repository, number int) (login string, err error) {
+	err = h.call(ctx, repo, func(c *client, owner, name string) error {
+		issue, _, err := c.Issues.Get(ctx, owner, name, number)
+		login = issue.GetClosedBy().GetLogin()
+		return err
+	})
+	if errors.Is(err, bot.ErrNotFound) || errors.Is(err, bot.ErrForbidden) {
+		return "", nil // the pull request is there: this is not what was asked
+	}
+	return login, err
 }
 
 func (h *Host) readPR(ctx context.Context, repo bot.Repository, number int) (pr *github.PullRequest, err error) {
