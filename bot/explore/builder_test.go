@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/mutant"
 )
 
 // repository is a graph with references, as a host keeps it.
@@ -210,6 +211,9 @@ func (b builder) FastForward(_ context.Context, _ bot.GitRemote, target, base, h
 	case found == "":
 		return bot.PushOutcome{}, fmt.Errorf("the target %s: %w", target, bot.ErrNotFound)
 	case found == head:
+		return bot.PushOutcome{Result: bot.PushDone}, nil
+	case mutant.Is(mutant.OnlyForward):
+		b.move(heads(target), head)
 		return bot.PushOutcome{Result: bot.PushDone}, nil
 	case found != base:
 		return bot.PushOutcome{Result: bot.PushForeign, Found: found}, nil

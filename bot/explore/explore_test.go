@@ -3,13 +3,16 @@ package explore
 import (
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 )
+
+func text(name string) string { return os.Getenv(name) }
 
 // number reads a whole number from the environment.
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
-	text := os.Getenv(name)
+	text := text(name)
 	if text == "" {
 		return otherwise
 	}
@@ -25,7 +28,9 @@ func number(t *testing.T, name string, otherwise int) int {
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	if seed := number(t, "EXPLORE_SEED", 0); seed != 0 {
-		play(t, uint64(seed), true)
+		p := play(t, uint64(seed), true)
+		t.Log("\n" + strings.Join(p.story, "\n"))
+		p.report(t, uint64(seed), 5)
 		return
 	}
 	playAll(t, uint64(number(t, "EXPLORE_FIRST", 1)), number(t, "EXPLORE_SCHEDULES", 200), 2)
@@ -35,8 +40,7 @@ func TestSchedules(t *testing.T) {
 func TestSeedIsSchedule(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(number(t, "EXPLORE_TWICE", 10)) {
-		_, once := play(t, 100+seed, false)
-		_, again := play(t, 100+seed, false)
+		once, again := play(t, 100+seed, false).story, play(t, 100+seed, false).story
 		for i := range min(len(once), len(again)) {
 			if once[i] != again[i] {
 				t.Fatalf("seed %d, step %d:\n%s\nthe second time:\n%s", 100+seed, i, once[i], again[i])

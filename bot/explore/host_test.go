@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/mutant"
 )
 
 // host is a Git host with one repository, as far as the core can tell it from a real one: merge requests whose heads follow their
@@ -31,8 +32,9 @@ type host struct {
 	comments  []bot.Comment
 	said      []said
 	lastID    int64
-	events    []bot.Event // to be delivered, in order of their making
-	deleted   []string
+	taken     int                       // events that are on their way
+	events    []bot.Event               // to be delivered, in order of their making
+	told      map[string]bot.MRSnapshot // what each webhook said when it was sent, by who applies it
 	onLanding func(who, from, to string)
 	ci        func(r *run) // decides what becomes of a run
 }
@@ -99,7 +101,7 @@ var (
 )
 
 func newHost() *host {
-	h := &host{git: newRepository(), branches: make(map[string][]version[string]), runs: make(map[string]*run)}
+	h := &host{git: newRepository(), branches: make(map[string][]version[string]), runs: make(map[string]*run), told: make(map[string]bot.MRSnapshot)}
 	h.git.moved = h.moved
 	return h
 }
@@ -109,6 +111,9 @@ func pullRef(number int) string { return fmt.Sprintf("refs/pull/%d/head", number
 func (h *host) tell(e bot.Event) {
 	e.Repository = theRepo
 	h.events = append(h.events, e)
+	if m := h.mr(e.Number); m != nil {
+		h.told[fmt.Sprint("inbox d", len(h.events)+h.taken)] = m.MRSnapshot
+	}
 }
 
 func (h *host) mr(number int) *mergeRequest {
@@ -278,6 +283,9 @@ func (a access) ReadMR(ctx context.Context, _ bot.Repository, number int) (mr bo
 			return bot.ErrNotFound
 		}
 		mr = shown(m.versions, v.lag).MRSnapshot
+		if told, ok := a.told[actorOf(ctx)]; ok && told.Number == number && mutant.Is(mutant.ReadAgain) {
+			mr = told
+		}
 		return nil
 	})
 	return mr, err
@@ -353,7 +361,7 @@ func (a access) OpenMR(ctx context.Context, _ bot.Repository, mr bot.NewMR) (ope
 			return errors.New("there is no such branch")
 		}
 		for _, m := range a.mrs {
-			if m.SourceBranch == mr.Source && m.State == bot.MROpen {
+			if m.SourceBranch == mr.Source && m.State == bot.MROpen && !mutant.Is(mutant.Findable) {
 				opened = m.MRSnapshot
 				return nil
 			}

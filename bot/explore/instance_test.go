@@ -213,7 +213,14 @@ func (in *instance) round(ctx context.Context) {
 	if err != nil {
 		in.failures++
 		in.schedule(roundLoop, time.Now().Add(time.Second<<min(in.failures, 6)))
-		in.world.log("%s round: %v", in, err)
+		in.complain("round", err)
+	}
+}
+
+// complain makes an error part of the story, unless it is that of an instance that ends: there all loops end at once, in any order.
+func (in *instance) complain(loop string, err error) {
+	if !in.isDead() {
+		in.world.log("%s %s: %v", in, loop, err)
 	}
 }
 
@@ -225,7 +232,7 @@ func (in *instance) look(ctx context.Context) {
 	}
 	for _, repo := range repos {
 		if _, err := in.looker.RunOnce(ctx, repo); err != nil {
-			in.world.log("%s look: %v", in, err)
+			in.complain("look", err)
 		}
 	}
 	if n, err := in.store.ExpireOperations(ctx, 100); err == nil && n > 0 {

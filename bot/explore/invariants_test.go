@@ -142,6 +142,9 @@ func (w *world) checkHistory(rows memory.Rows) {
 		if known && o.Version < before.Version {
 			w.violate("I6: the operation of !%d went back from version %d to %d", o.Number, before.Version, o.Version)
 		}
+		if known && o.Status != before.Status && o.Version == before.Version+1 && !before.Status.CanBecome(o.Status) {
+			w.violate("I6: !%d went from %s to %s", o.Number, before.Status, o.Status)
+		}
 		if known && o.HeadSHA != before.HeadSHA && !w.stale {
 			all := w.host.mr(o.Number).heads
 			if lastIndex(all, o.HeadSHA) < slices.Index(all, before.HeadSHA) {

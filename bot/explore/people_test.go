@@ -440,6 +440,7 @@ func (w *world) takeEvents() []letter {
 		w.sent++
 		out = append(out, letter{fmt.Sprint("d", w.sent), e})
 	}
+	w.host.taken += len(w.host.events)
 	w.host.events = nil
 	return out
 }

@@ -48,17 +48,18 @@ type world struct {
 	most     int  // merge requests
 	faulty   int  // one call in so many goes wrong
 
-	quiet   bool // the last fault is over
-	opened  int
-	written int
-	post    []letter
-	sent    int
-	watch   watch
-	story   []string
-	verbose bool
-	failed  bool
-	flaked  bool // CI failed for nothing at least once
-	counts  counts
+	quiet     bool // the last fault is over
+	opened    int
+	written   int
+	post      []letter
+	sent      int
+	watch     watch
+	story     []string
+	verbose   bool
+	failed    bool
+	violation string
+	flaked    bool // CI failed for nothing at least once
+	counts    counts
 
 	dirty  atomic.Bool
 	writer atomic.Pointer[instance] // whose transaction was the last
@@ -98,8 +99,23 @@ func table(m map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// play plays one schedule. A violation fails the test, with the seed and the last steps.
-func play(t *testing.T, seed uint64, verbose bool) (c counts, story []string) {
+// played is what became of one schedule.
+type played struct {
+	counts
+	violation string // the first one; empty: all was well
+	story     []string
+}
+
+// report fails the test if there was a violation.
+func (p played) report(t *testing.T, seed uint64, lines int) {
+	t.Helper()
+	if p.violation != "" {
+		t.Errorf("seed %d: %s\nplay it again: make explore SEED=%d\n%s", seed, p.violation, seed, strings.Join(p.story[max(0, len(p.story)-lines):], "\n"))
+	}
+}
+
+// play plays one schedule, up to its first violation.
+func play(t *testing.T, seed uint64, verbose bool) (p played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -113,9 +129,9 @@ func play(t *testing.T, seed uint64, verbose bool) (c counts, story []string) {
 			return s, s.Drop
 		}
 		w.play()
-		c, story = w.counts, w.story
+		p = played{w.counts, w.violation, w.story}
 	})
-	return c, story
+	return p
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -189,15 +205,9 @@ func (s storyWriter) Write(line []byte) (int, error) {
 
 // violate ends the schedule.
 func (w *world) violate(format string, args ...any) {
-	if w.failed {
-		return
+	if !w.failed {
+		w.failed, w.violation = true, fmt.Sprintf(format, args...)
 	}
-	w.failed = true
-	tail := w.story
-	if !w.verbose {
-		tail = tail[max(0, len(tail)-60):]
-	}
-	w.t.Errorf("seed %d: %s\nplay it again: make explore SEED=%d\n%s", w.seed, fmt.Sprintf(format, args...), w.seed, strings.Join(tail, "\n"))
 }
 
 const (
@@ -227,9 +237,6 @@ func (w *world) play() {
 		}
 	}
 	synctest.Wait()
-	if w.verbose && !w.failed {
-		w.t.Log("\n" + strings.Join(w.story, "\n"))
-	}
 }
 
 // step lets one thing happen.
@@ -479,8 +486,9 @@ func playAll(t *testing.T, first uint64, number, parts int) {
 			t.Parallel()
 			sum := newCounts()
 			for i := part; i < number && !t.Failed(); i += parts {
-				c, _ := play(t, first+uint64(i), false)
-				sum.add(c)
+				p := play(t, first+uint64(i), false)
+				p.report(t, first+uint64(i), 60)
+				sum.add(p.counts)
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/mutant"
 )
 
 // reading is a merge request as the host shows it now, with its approvals once somebody asked for them: they are read once per
@@ -99,6 +100,11 @@ func (a *Applier) batchMR(ctx context.Context, repo bot.Repository, batch bot.Ba
 // did. Where something did change, both are read again, in this order.
 func (a *Applier) reconcile(ctx context.Context, r *reading, known []bot.OperationView, source string) (views []bot.OperationView, moved []bot.Move, err error) {
 	views = known
+	if mutant.Is(mutant.RowsFirst) {
+		if views, err = a.current(ctx, r.repo, r.mr.Number); err != nil {
+			return nil, nil, err
+		}
+	}
 	recorded := false
 	// Each operation needs two moves at most; more than this means that somebody changes them all the time.
 	for range 10 {
@@ -134,7 +140,7 @@ func (a *Applier) reconcile(ctx context.Context, r *reading, known []bot.Operati
 		for _, view := range views {
 			overtaken = overtaken || ours[view.Operation.ID] != view.Operation.Version
 		}
-		if overtaken {
+		if overtaken && !mutant.Is(mutant.RowsFirst) {
 			if err := a.readAgain(ctx, r); err != nil {
 				return nil, moved, err
 			}
@@ -195,6 +201,15 @@ func (a *Applier) wanted(ctx context.Context, r *reading, view bot.OperationView
 		}
 	}
 	move, ok = bot.Reconcile(view.Operation, r.mr, verdict, view.Batch)
+	switch {
+	case mutant.Is(mutant.NewHead) && view.Operation.Status == bot.OperationFailed:
+		ok = false
+	case mutant.Is(mutant.NoRelease) && view.Batch != nil && view.Batch.Phase == bot.PhaseLanding:
+		opened, guard := *view.Batch, view.Batch.Guard()
+		opened.Phase = bot.PhaseOpened
+		move, ok = bot.Reconcile(view.Operation, r.mr, verdict, &opened)
+		move.Batch = &guard
+	}
 	return move, ok, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/mutant"
 )
 
 const (
@@ -76,6 +77,9 @@ func (s *Store) winner(ctx context.Context, requestID string) (operationID strin
 }
 
 func (t *tables) command(requestID string) *idempotencyRow {
+	if mutant.Is(mutant.Idempotency) {
+		return nil
+	}
 	return t.commands.first(func(r *idempotencyRow) bool { return r.requestID == requestID })
 }
 
@@ -121,6 +125,9 @@ func (s *Store) apply(ctx context.Context, a bot.Application, mrID int64) (outco
 				a.QueueID, queue.target, queue.repositoryID, a.MR.Target, a.Repository.ID)
 		}
 		bound := t.bindings.first(func(b *bindingRow) bool { return b.subjectID == mrID && b.target == queue.target })
+		if mutant.Is(mutant.Idempotency) {
+			bound = nil
+		}
 		if bound != nil {
 			current = bound.operationID
 			old := t.operationRow(current)

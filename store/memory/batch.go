@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/mutant"
 )
 
 // QueuesWithWork lists the queues that have an active batch or something waiting, in order of their ids.
@@ -186,7 +187,7 @@ func (s *Store) ObserveChecks(ctx context.Context, batchID int64, fingerprint st
 // row to be written to, nil if it is no longer what the guard says.
 func (t *tx) guard(g bot.BatchGuard) *batchRow {
 	b := t.batch(g.BatchID)
-	if b == nil || b.status != g.Status || b.phase != g.Phase || b.version != g.Version {
+	if b == nil || (b.status != g.Status || b.phase != g.Phase || b.version != g.Version) && !mutant.Is(mutant.Fence) {
 		return nil
 	}
 	change(t, b)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/mutant"
 )
 
 // Claim starts a batch on a queue in one transaction: it takes the slot, and with it up to spec.Limit waiting requests in order.
@@ -15,7 +16,13 @@ func (s *Store) Claim(ctx context.Context, spec bot.ClaimSpec) (result bot.Claim
 		return result, fmt.Errorf("%s: a limit of at least 1 and a token are needed", name)
 	}
 	waits := false
-	err = s.read(ctx, "look what waits in the queue", func(t *tables, _ int64) error {
+	var seen []string
+	err = s.read(ctx, "look what waits in the queue", func(t *tables, now int64) error {
+		if mutant.Is(mutant.ClaimLooks) {
+			for _, r := range t.waiting(spec, now) {
+				seen = append(seen, r.operationID)
+			}
+		}
 		waits = t.requests.first(func(r *requestRow) bool {
 			return r.queueID == spec.QueueID && r.batchID == 0 && r.cohort == spec.Cohort
 		}) != nil
@@ -29,6 +36,9 @@ func (s *Store) Claim(ctx context.Context, spec bot.ClaimSpec) (result bot.Claim
 	}
 	err = s.write(ctx, name, func(t *tx) error {
 		var err error
+		if mutant.Is(mutant.ClaimLooks) {
+			t.mutantAdmits(spec, seen)
+		}
 		if result, err = t.claim(spec); err == nil && result.Outcome != bot.ClaimDone {
 			return errRollback
 		}
@@ -48,7 +58,7 @@ func (t *tx) claim(spec bot.ClaimSpec) (bot.ClaimResult, error) {
 		return none(bot.ClaimQueueBusy)
 	case queue.status != bot.QueueOpen:
 		return none(bot.ClaimQueueClosed)
-	case t.activeBatch(spec.QueueID) != nil:
+	case t.activeBatch(spec.QueueID) != nil && !mutant.Is(mutant.OneActive):
 		return none(bot.ClaimSlotOccupied)
 	}
 	batch := &batchRow{
@@ -57,11 +67,7 @@ func (t *tx) claim(spec bot.ClaimSpec) (bot.ClaimResult, error) {
 	}
 	insert(t, &t.batches, batch, &batch.id)
 
-	waiting := t.requests.all(func(r *requestRow) bool {
-		return r.queueID == spec.QueueID && r.batchID == 0 && r.cohort == spec.Cohort && r.created < t.now
-	})
-	slices.SortFunc(waiting, inOrder)
-	waiting = waiting[:min(len(waiting), spec.Limit)]
+	waiting := t.waiting(spec, t.now)
 	if len(waiting) == 0 {
 		return none(bot.ClaimNothing)
 	}
@@ -94,4 +100,13 @@ func (t *tx) claim(spec bot.ClaimSpec) (bot.ClaimResult, error) {
 	})
 	t.tell(moves)
 	return bot.ClaimResult{Outcome: bot.ClaimDone, Batch: batch.value(t.now), Members: t.membersOf(batch)}, nil
+}
+
+// waiting lists what a claim takes, in order; what was admitted at this very instant waits for the next round.
+func (t *tables) waiting(spec bot.ClaimSpec, now int64) []*requestRow {
+	waiting := t.requests.all(func(r *requestRow) bool {
+		return r.queueID == spec.QueueID && r.batchID == 0 && r.cohort == spec.Cohort && r.created < now
+	})
+	slices.SortFunc(waiting, inOrder)
+	return waiting[:min(len(waiting), spec.Limit)]
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/mutant"
 )
 
 // Move performs one guarded state change of one operation with all that follows from it, see bot.Move. Whatever it does not do leaves no
@@ -95,7 +96,7 @@ func (t *tx) move(m bot.Move) (bot.MoveResult, error) {
 // reopenBuild sends a batch back to CLAIMED, so that it is built again without the member that leaves. nil: the batch is no longer what the guard
 // says, or it is LANDING.
 func (t *tx) reopenBuild(g bot.BatchGuard) *batchRow {
-	if !g.Status.Active() || g.Phase >= bot.PhaseLanding {
+	if !g.Status.Active() || (g.Phase >= bot.PhaseLanding && !mutant.Is(mutant.NoRelease)) {
 		return nil
 	}
 	b := t.guard(g)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/mutant"
 )
 
 // closeMemberAfter is how long the host has to mark a landed member merged by itself.
@@ -59,6 +60,9 @@ func (s *Store) Settle(ctx context.Context, settlement bot.Settlement) (ok bool,
 	name := fmt.Sprint("settle batch ", g.BatchID)
 	if !g.Status.Active() || settlement.Status == 0 || settlement.Status.Active() {
 		return false, fmt.Errorf("%s from %s to %s: a batch goes from RUNNING or BLOCKED to SUCCEEDED or FAILED", name, g.Status, settlement.Status)
+	}
+	if mutant.Is(mutant.Atomic) {
+		return s.mutantSettle(ctx, settlement)
 	}
 	err = s.write(ctx, name, func(t *tx) error {
 		b := t.guard(g)

@@ -1,0 +1,69 @@
+//go:build mutate
+
+package explore
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batchbot/batchbot/bot/mutant"
+)
+
+// Each guard is taken away in turn: some schedule has to notice, or it guards nothing that is looked at.
+func TestMutants(t *testing.T) {
+	most := number(t, "EXPLORE_SCHEDULES", 3000)
+	caught := 0
+	only := strings.ToLower(text("EXPLORE_GUARD"))
+	for _, guard := range mutant.Guards {
+		if !strings.Contains(string(guard), only) {
+			caught++
+			continue
+		}
+		mutant.Take(guard)
+		began := time.Now()
+		seed, words, tried := hunt(t, most)
+		if words == "" {
+			t.Errorf("%-50s SURVIVED %d schedules", guard, tried)
+			continue
+		}
+		caught++
+		fmt.Printf("%-50s seed %-5d %5.1fs  %.150s\n", guard, seed, time.Since(began).Seconds(), words)
+	}
+	mutant.Take("")
+	fmt.Printf("caught %d/%d\n", caught, len(mutant.Guards))
+}
+
+// hunt plays schedules until one has a violation.
+func hunt(t *testing.T, most int) (seed uint64, words string, tried int) {
+	var mu sync.Mutex
+	next := uint64(1)
+	t.Run("hunt", func(t *testing.T) {
+		for part := range 2 {
+			t.Run(fmt.Sprint("part ", part), func(t *testing.T) {
+				t.Parallel()
+				for {
+					mu.Lock()
+					mine, done := next, words != "" || tried == most
+					if !done {
+						next++
+						tried++
+					}
+					mu.Unlock()
+					if done {
+						return
+					}
+					p := play(t, mine, false)
+					mu.Lock()
+					if p.violation != "" && (words == "" || mine < seed) {
+						seed, words = mine, p.violation
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	return seed, words, tried
+}
