@@ -77,6 +77,16 @@ i3: ## Measure admissions beside open claims and settlements, and beside what th
 mutate-store: ## Take each guard of the store away; fails when no test notices (RUN=PATTERN, ENGINE=mariadb)
 	$(if $(filter mariadb,$(ENGINE)),scripts/with-mariadb.sh,scripts/with-mysql.sh) go run ./scripts/mutate $(if $(RUN),-run '$(RUN)') $(if $(filter mariadb,$(ENGINE)),-mariadb)
 
+# Both build the bot with fault points and run it as processes, beside a MySQL that they kill as well. They need mysqld on this machine, or Debian.
+.PHONY: proof
+proof: ## Kill the bot at each write point, and three bots and MySQL in a storm; nothing may be lost or land twice (SEED=n)
+	go test -tags faultpoints -count=1 ./bot/fault
+	scripts/proof.sh '^TestProof' -test.timeout 20m
+
+.PHONY: chaos
+chaos: ## Storms of 200 merge requests, and a table of who died where (COUNT=n, default 10; SEED=n)
+	COUNT=$(if $(filter file,$(origin COUNT)),10,$(COUNT)) scripts/proof.sh '^TestChaos$$' -test.timeout 24h
+
 # The suites keep the contract in `make test` as well; here by themselves, with a table of what they exercised.
 .PHONY: contract
 contract: ## Hold adapter and fake host to GitHub's published API; show what is covered

@@ -18,29 +18,31 @@ func After(w Write) { pass("after", w) }
 
 // plan is what the environment asks for.
 type plan struct {
-	log   *os.File // nil: nobody wants to know
-	point string   // "before W3-claim"; empty: nowhere
+	log *os.File // nil: nobody wants to know
 
 	mu   sync.Mutex
-	left int // times to pass point, this one included, until it kills
+	left map[string]int // "before W3-claim" → times to pass there, this one included, until it kills
 }
 
 // environment is read once: a process is told its end when it starts. A mistake there ends it at once, since a proof that kills nothing proves nothing.
 var environment = sync.OnceValue(func() *plan {
-	p := &plan{}
-	if path := os.Getenv("BATCHBOT_FAULT_LOG"); path != "" {
+	p := &plan{left: make(map[string]int)}
+	if path := os.Getenv("FAULT_LOG"); path != "" {
 		log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
-			panic(fmt.Sprintf("BATCHBOT_FAULT_LOG: %v", err))
+			panic(fmt.Sprintf("FAULT_LOG: %v", err))
 		}
 		p.log = log
 	}
-	if asked := os.Getenv("BATCHBOT_FAULT"); asked != "" {
+	for asked := range strings.SplitSeq(os.Getenv("FAULT_POINT"), ",") {
+		if strings.TrimSpace(asked) == "" {
+			continue
+		}
 		point, left, err := read(asked)
 		if err != nil {
-			panic(fmt.Sprintf("BATCHBOT_FAULT: %v", err))
+			panic(fmt.Sprintf("FAULT_POINT: %v", err))
 		}
-		p.point, p.left = point, left
+		p.left[point] = left
 	}
 	return p
 })
@@ -75,12 +77,9 @@ func pass(moment string, w Write) {
 	if p.log != nil {
 		_, _ = p.log.WriteString(point + "\n") // one write is one line, whatever else writes there
 	}
-	if p.point != point {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left--; p.left != 0 {
+	if p.left[point]--; p.left[point] != 0 {
 		return
 	}
 	if p.log != nil {

@@ -35,6 +35,7 @@ func TestAPointKills(t *testing.T) {
 		{"before W3-claim", "before W3-claim\nkilled before W3-claim\n", ""},
 		{"after W3-claim 2", once + once + "killed after W3-claim\n", ""},
 		{"after W3-claim 4", once + once + once, ""},
+		{"after W4-push, after W3-claim 3,before W3-claim 2", once + "before W3-claim\nkilled before W3-claim\n", ""},
 		{"after W4-push", once + once + once, ""},
 		{"while W3-claim", "", "write before or after"},
 		{"before W3-clam", "", `no write point "W3-clam"`},
@@ -48,7 +49,7 @@ func TestAPointKills(t *testing.T) {
 			}
 			file := filepath.Join(t.TempDir(), "log")
 			c := exec.CommandContext(t.Context(), self)
-			c.Env = []string{"FAULT_TEST_PASSES=1", "BATCHBOT_FAULT=" + test.asked, "BATCHBOT_FAULT_LOG=" + file}
+			c.Env = []string{"FAULT_TEST_PASSES=1", "FAULT_POINT=" + test.asked, "FAULT_LOG=" + file}
 			said, err := c.CombinedOutput()
 			log, readErr := os.ReadFile(file)
 			if readErr != nil {

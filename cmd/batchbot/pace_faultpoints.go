@@ -9,10 +9,10 @@ import (
 	"github.com/batchbot/batchbot/bot/lease"
 )
 
-// pace shortens leases, so that a proof by killing need not wait minutes for what a dead instance had claimed. BATCHBOT_FAULT_LEASE says how
+// pace shortens leases, so that a proof by killing need not wait minutes for what a dead instance had claimed. FAULT_LEASE says how
 // long they are; without it the loops work as in an ordinary build.
 func pace() lease.Pace {
-	short, err := time.ParseDuration(os.Getenv("BATCHBOT_FAULT_LEASE"))
+	short, err := time.ParseDuration(os.Getenv("FAULT_LEASE"))
 	if err != nil {
 		return lease.Pace{}
 	}
