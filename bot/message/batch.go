@@ -40,9 +40,9 @@ func BatchMR(batch bot.Batch, queue bot.Queue, members []bot.Operation, approver
 	}
 }
 
-// whyThese says what the planner meant by these members, as a sentence that follows another.
+// whyThese says what the planner means by the members of an active batch, as a sentence that follows another.
 func whyThese(b bot.Batch) string {
-	if b.Why == "" {
+	if b.Why == "" || !b.Status.Active() {
 		return ""
 	}
 	return " Why these: " + sentence(detail(b.Why))

@@ -48,13 +48,10 @@ func view(status bot.OperationStatus, reason bot.Reason, words string) bot.Opera
 func batch(status bot.BatchStatus, code bot.Code) *bot.Batch {
 	b := &bot.Batch{
 		ID: 7, Token: "0a1b2c3d", Status: status, Phase: bot.PhaseOpened, Code: code, MRNumber: 4, CIConclusion: "success",
-		BaseSHA: strings.Repeat("b", 40), HeadSHA: strings.Repeat("c", 40),
+		BaseSHA: strings.Repeat("b", 40), HeadSHA: strings.Repeat("c", 40), Why: "testing 7 of 14 suspects of batch 5; 3 more runs expected",
 	}
 	if status == bot.BatchSucceeded {
 		b.LandedSHA = landedSHA
-	}
-	if status == bot.BatchRunning {
-		b.Why = "testing 7 of 14 suspects of batch 5; 3 more runs expected"
 	}
 	return b
 }
