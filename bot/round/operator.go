@@ -141,6 +141,8 @@ func decideOrder(v view, o bot.OperatorOrder, unasked bool) ruling {
 			return refuse("the batch landed: %s contains it. Say merged instead", v.queue.Target)
 		case v.mr.State == bot.MRClosed:
 			return refuse("its MR %d reads closed: reopen it, or say failed", v.mr.Number)
+		case v.mr.State == 0 && !v.branchGone && v.branchTip != v.batch.HeadSHA:
+			return refuse("its branch stands at %s, which the bot did not put there: delete the branch", bot.ShortSHA(v.branchTip))
 		case v.mr.State == bot.MROpen && !v.headKnown:
 			return refuse("its MR %d stands at %s, which the bot did not put there: put the branch back to %s, or close the MR", v.mr.Number, bot.ShortSHA(v.mr.HeadSHA), bot.ShortSHA(v.batch.HeadSHA))
 		}
@@ -214,11 +216,11 @@ func forced(t tick, o bot.OperatorOrder, r ruling) bot.Settlement {
 	s := bot.Settlement{
 		Guard: t.batch.Guard(), CIConclusion: t.batch.CIConclusion, DeleteBranch: true, CloseMR: true, By: o.By, Source: o.Source,
 	}
-	member := bot.MemberOutcome{To: bot.OperationWaiting, Reason: bot.ReasonBatchFailed, Detail: "by force of " + o.By}
+	member := bot.MemberOutcome{To: bot.OperationWaiting, Reason: bot.ReasonBatchFailed, Detail: "by force of " + o.By, Cohort: t.batch.Cohort}
 	if r.verb == settleLanded {
 		s.Status, s.Code, s.LandedDiffers = bot.BatchSucceeded, bot.CodeLandedDiffers, true
 		s.Message = o.By + " recorded it as landed by force: " + t.queue.Target + " does not contain what was tested"
-		member.To, member.Reason = bot.OperationMerged, bot.ReasonLanded
+		member.To, member.Reason, member.Cohort = bot.OperationMerged, bot.ReasonLanded, 0
 	} else {
 		s.Status, s.Code = bot.BatchFailed, r.code
 		s.Message = o.By + " ended it by force, without the host's word"

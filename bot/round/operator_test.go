@@ -218,3 +218,25 @@ func TestOperatorsAndTicksMayOverlap(t *testing.T) {
 		t.Errorf("settled %d times", n)
 	}
 }
+
+// Somebody takes the name of a batch branch before the batch has an MR.
+func TestAForeignBranchWithoutAnMRKeepsItsBatchBlocked(t *testing.T) {
+	t.Parallel()
+	w := manual(t, fakehost.FaceGitHub)
+	number := w.waiting(file("a", "a\n"))
+	b := w.runTo(bot.PhaseBuilt)
+	w.deleteBranch(b)
+	_, err := w.fake.Commit(path, b.Branch("main"), "main", "bob", "Take the name", file("smuggled", "x\n"))
+	w.must(err)
+	w.run()
+	if b, _ = w.active(); b.Status != bot.BatchBlocked || b.MRNumber != 0 {
+		t.Fatalf("not blocked: %+v", b)
+	}
+	w.refused(bot.OperatorOrder{Word: bot.WordResume, Unblock: true}, "which the bot did not put there: delete the branch")
+	w.deleteBranch(b)
+	w.accepted(bot.OperatorOrder{Word: bot.WordResume, Unblock: true})
+	w.run()
+	w.finishCI()
+	w.run()
+	w.wantStatus(number, bot.OperationMerged, bot.ReasonLanded)
+}
