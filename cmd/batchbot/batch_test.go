@@ -139,3 +139,40 @@ func TestABatchIsUnblockedByAComment(t *testing.T) {
 		})
 	}
 }
+
+// Somebody closes a batch, puts its branch back, reopens its merge request and merges it before the bot has closed it again: its members have landed, late.
+func TestABatchThatLandedLateIsRecorded(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"github", "gitlab"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, benchSettings{kind: kind, ci: fakehost.CI{Mode: fakehost.CIManual}})
+			number := b.opened(t, "one")
+			branch := b.batchUnderTest(t)
+			within(t, benchLimit, "the batch MR", func() bool {
+				return count(t, b.db, `SELECT COUNT(*) FROM merge_batch WHERE status = 1 AND phase = 3`) == 1
+			})
+			mr := count(t, b.db, `SELECT mr_number FROM merge_batch`)
+			var head string
+			b.must(t, b.db.QueryRowContext(t.Context(), `SELECT head_sha FROM merge_batch`).Scan(&head))
+			b.must(t, b.host.CloseMR(e2eRepo, mr, "ben"))
+			within(t, benchLimit, "the batch to fail and its branch to go", func() bool {
+				return count(t, b.db, `SELECT COUNT(*) FROM merge_batch WHERE status = 3 AND code = 'CLOSED_BY_PERSON' AND message LIKE 'ben %'`) == 1 &&
+					count(t, b.db, `SELECT COUNT(*) FROM outbox WHERE kind = 7 AND status = 2`) == 1
+			})
+			b.must(t, b.host.SetBranch(e2eRepo, branch, head, "ben"))
+			b.must(t, b.host.ReopenMR(e2eRepo, mr, "ben"))
+			_, err := b.host.MergeMR(e2eRepo, mr, "rita")
+			b.must(t, err)
+			b.becomes(t, number, bot.OperationMerged)
+			within(t, benchLimit, "the late landing to be on record", func() bool {
+				return count(t, b.db, `SELECT COUNT(*) FROM audit WHERE action = 'landed late'`) == 1 &&
+					count(t, b.db, `SELECT COUNT(*) FROM merge_batch_member WHERE event = 8`) == 1
+			})
+			b.answered(t, mr, "was over when it was merged: its members are recorded as landed")
+			if n := count(t, b.db, `SELECT COUNT(*) FROM merge_batch WHERE status = 3`); n != 1 {
+				t.Error("the batch that was over changed")
+			}
+		})
+	}
+}
