@@ -173,6 +173,9 @@ func decideOverdue(v view) action {
 		return action{verb: fail, code: bot.CodeNoCI, concl: "none", why: "no check appeared on the batch head; set checks.none to pass if the target has no CI"}
 	case v.checks.Verdict == bot.CIGreen:
 		return decideOpened(v)
+	case v.checks.Verdict == bot.CICancelled:
+		// As CI_TIMEOUT it would make suspects of members of whom it says nothing.
+		return action{verb: fail, code: bot.CodeNoCI, why: "a check was cancelled and nobody ran it again" + naming(v.checks.Checks) + "; see why, then resume the queue"}
 	}
 	return action{verb: fail, code: bot.CodeCITimeout, why: "CI did not finish in time" + naming(v.checks.Checks)}
 }

@@ -83,6 +83,7 @@ func TestDecide(t *testing.T) {
 		{"a host that lags until the deadline blames nobody", with(opened, func(v *view) { v.batch.Overdue, v.mr.HeadSHA, v.checks.Verdict = true, "earlier", 0 }), fail, bot.CodeHostGone},
 		{"green at the deadline still lands", with(opened, func(v *view) { green(v); v.batch.Overdue = true }), lookAgain, ""},
 		{"a cancelled check blames nobody", with(opened, func(v *view) { v.checks.Verdict = bot.CICancelled }), note, ""},
+		{"nor when nobody ran it again in time", with(opened, func(v *view) { v.batch.Overdue, v.checks.Verdict = true, bot.CICancelled }), fail, bot.CodeNoCI},
 		{"the target moved", with(opened, func(v *view) { v.targetTip = "other" }), rebuild, ""},
 		{"the target moves for ever", with(claimed, func(v *view) { v.batch.Build = 12 }), fail, bot.CodeTargetMoving},
 		{"as many moves of the target as allowed are followed", with(claimed, func(v *view) { v.batch.Build = 11 }), build, ""},
