@@ -40,6 +40,7 @@ type world struct {
 
 	// Drawn once.
 	settings bot.QueueSettings
+	lockless bool // advisory locks are granted to everybody
 	fine     bool // reads of rows stop at gates too
 	stale    bool // the host shows old states
 	flaky    bool // CI fails for nothing, hangs, or is cancelled
@@ -138,6 +139,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{counts: newCounts(), t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0x6261746368626f74)), host: newHost()}
 	r := w.rng
 	w.fine, w.stale, w.flaky = r.IntN(4) == 0, r.IntN(3) == 0, r.IntN(4) == 0
+	w.lockless = r.IntN(3) == 0
 	w.poison, w.lossy, w.most, w.faulty = 6+r.IntN(20), r.IntN(25), 3+r.IntN(6), 12+r.IntN(40)
 	w.settings = bot.DefaultQueueSettings(target)
 	w.settings.Landing = []bot.Landing{bot.LandByMerge, bot.LandByPush}[r.IntN(2)]
@@ -348,6 +350,7 @@ func (w *world) disturb() {
 	case n == 0:
 		in := w.instances[w.rng.IntN(len(w.instances))]
 		if in != nil && !in.isDead() && !in.asleep {
+			in.drop() // its connection is lost meanwhile, and with it its locks
 			in.asleep, in.wakes = true, time.Now().Add(time.Duration(5+w.rng.IntN(300))*time.Second)
 			w.counts.sleeps++
 			w.log("%s sleeps until %s", in, in.wakes.UTC().Format("15:04:05"))

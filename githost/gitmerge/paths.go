@@ -33,15 +33,25 @@ func (m *Merger) ChangedPaths(ctx context.Context, from bot.GitRemote, target st
 }
 
 // changedPaths lists the paths that head changes since its history left the base's. Both are in the mirror. known is false when they
-// share no history.
+// share no history. Where both have merged each other there are several places where it left, for which diff-tree fails; any of them is in the base
+// and does.
 func (m *mirror) changedPaths(ctx context.Context, base, head string) (paths []string, known bool, err error) {
-	c := call{args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", "--merge-base", base, head}}
+	c := call{args: []string{"merge-base", base, head}}
 	got, err := m.git.run(ctx, c)
 	switch {
 	case err != nil:
 		return nil, false, err
-	case got.code != 0 && strings.Contains(got.stderr, "no merge base"):
+	case got.code == 1:
 		return nil, false, nil
+	case got.code != 0:
+		return nil, false, failure(c, got, "")
+	}
+	left := strings.TrimSpace(string(got.stdout))
+	c = call{args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", left, head}}
+	got, err = m.git.run(ctx, c)
+	switch {
+	case err != nil:
+		return nil, false, err
 	case got.code != 0:
 		return nil, false, failure(c, got, "")
 	}

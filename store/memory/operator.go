@@ -69,7 +69,7 @@ func (s *Store) TryLock(ctx context.Context, name string) (held context.Context,
 		return nil, nil, false, nil
 	}
 	held, end := context.WithCancel(ctx)
-	mine := &hold{by: s, end: end}
+	mine := &hold{by: s}
 	s.db.locks[name] = mine
 	return held, func() {
 		end()
@@ -81,13 +81,13 @@ func (s *Store) TryLock(ctx context.Context, name string) (held context.Context,
 	}, true, nil
 }
 
-// Drop frees the advisory locks of this handle, as a database does when an instance's connection is lost.
+// Drop frees the advisory locks of this handle, as a database does when an instance's connection is lost. The holder does not hear of it: the next
+// one gets the lock while this one still works under it.
 func (s *Store) Drop() {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	for name, holder := range s.db.locks {
 		if holder.by == s {
-			holder.end()
 			delete(s.db.locks, name)
 		}
 	}

@@ -17,10 +17,7 @@ type Database struct {
 }
 
 // hold is one taking of an advisory lock.
-type hold struct {
-	by  *Store
-	end context.CancelFunc
-}
+type hold struct{ by *Store }
 
 // New returns an empty database.
 func New() *Database { return &Database{locks: make(map[string]*hold)} }
