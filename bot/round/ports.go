@@ -16,7 +16,7 @@ type Store interface {
 	ReadQueue(ctx context.Context, queueID int64) (bot.Queue, bot.Repository, error)
 	// ActiveBatch reads the batch in the queue's slot with its members in batch order; ok false: the slot is free.
 	ActiveBatch(ctx context.Context, queueID int64) (batch bot.Batch, members []bot.Operation, ok bool, err error)
-	// Waiting summarises a queue's waiting set for the planner: without a lock, by the database's clock.
+	// Waiting reads what the planner rests on: what waits in a queue and what CI said of its last batches, without a lock, by the database's clock.
 	Waiting(ctx context.Context, queueID int64) (bot.WaitingSet, error)
 	// Claim starts a batch in one transaction.
 	Claim(ctx context.Context, spec bot.ClaimSpec) (bot.ClaimResult, error)
