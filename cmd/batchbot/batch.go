@@ -137,6 +137,7 @@ type batchDetail struct {
 	Status        string `json:"status"`
 	Phase         string `json:"phase"`
 	Kind          string `json:"kind"`
+	Why           string `json:"why"` // these members
 	Code          string `json:"code"`
 	Message       string `json:"message"`
 	MR            int    `json:"mr"`
@@ -156,7 +157,7 @@ type batchDetail struct {
 func detailOf(v bot.BatchOverview) batchDetail {
 	b := v.Batch
 	d := batchDetail{
-		ID: b.ID, Queue: v.QueueName(), Status: b.Status.String(), Phase: b.Phase.String(), Kind: b.Kind.String(), Code: string(b.Code), Message: b.Message,
+		ID: b.ID, Queue: v.QueueName(), Status: b.Status.String(), Phase: b.Phase.String(), Kind: b.Kind.String(), Why: b.Why, Code: string(b.Code), Message: b.Message,
 		MR: b.MRNumber, Size: b.Size, Riding: v.Riding, Builds: b.Build, CI: b.CIConclusion, Base: b.BaseSHA, Head: b.HeadSHA, Landed: b.LandedSHA,
 		LandedDiffers: b.LandedDiffers, Created: b.CreatedAt.UTC().Format(time.RFC3339), Updated: b.UpdatedAt.UTC().Format(time.RFC3339),
 	}
@@ -242,7 +243,7 @@ func (s shell) batchShow(ctx context.Context, db *store.Store, id int64, asJSON 
 	}
 	facts := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
 	for _, fact := range [][2]string{
-		{"batch", fmt.Sprintf("%d (%s)", d.ID, d.Kind)}, {"queue", d.Queue}, {"status", strings.TrimSpace(d.Status + " " + d.Code)}, {"phase", d.Phase},
+		{"batch", fmt.Sprintf("%d (%s)", d.ID, d.Kind)}, {"why these", d.Why}, {"queue", d.Queue}, {"status", strings.TrimSpace(d.Status + " " + d.Code)}, {"phase", d.Phase},
 		{"in it for", d.Since}, {"MR", strconv.Itoa(d.MR)}, {"message", printable(d.Message)}, {"CI", d.CI}, {"builds", strconv.Itoa(d.Builds)},
 		{"base", d.Base}, {"head", d.Head}, {"landed", d.Landed}, {"created", d.Created}, {"updated", d.Updated},
 	} {
