@@ -95,7 +95,7 @@ func startServe(t *testing.T, dir, config string) (*process, string) {
 }
 
 // emptyMySQL makes a database on the test server that goes with the test.
-func emptyMySQL(t *testing.T) (dsn string, db *sql.DB) {
+func emptyMySQL(t testing.TB) (dsn string, db *sql.DB) {
 	t.Helper()
 	given := os.Getenv("TEST_MYSQL_DSN")
 	if given == "" {

@@ -43,6 +43,11 @@ var appKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
+// appKeyPEM is that key as a file holds it.
+func appKeyPEM() string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(appKey())}))
+}
+
 const hookSecret = "the-secret-of-the-hook"
 
 // world is a fakehost and a settings file that points at it.
@@ -78,7 +83,7 @@ func newWorldOn(t *testing.T, kind string) world {
 // writeSecrets writes the App's key and the secret of the webhook.
 func (w world) writeSecrets(t *testing.T) {
 	t.Helper()
-	w.write(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(appKey())})))
+	w.write(t, "key.pem", appKeyPEM())
 	w.write(t, "hook", hookSecret+"\n")
 	w.write(t, "token", gitlabBot+"-token\n")
 }
