@@ -258,6 +258,13 @@ func settlementOf(claimed bot.ClaimResult, status bot.BatchStatus, members bot.O
 // storeHandle is one of several instances on the database.
 type storeHandle = *store.Store
 
+func now(db Database) string {
+	if db.Driver == store.MySQL {
+		return `CURRENT_TIMESTAMP(6)`
+	}
+	return `batchbot_now()`
+}
+
 // later and past are moments by the database's clock, an hour away.
 func later(db Database) string {
 	if db.Driver == store.MySQL {
