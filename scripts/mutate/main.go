@@ -3,8 +3,9 @@
 // a test proves nothing. It fails as well when a text to be replaced is not in
 // the source exactly once any more, so that the table follows the code.
 //
-// Usage: mutate [-run PATTERN] [-limit DURATION], in the root of the checkout, under
-// scripts/with-mysql.sh.
+// Usage: mutate [-run PATTERN] [-limit DURATION] [-mariadb], in the root of the
+// checkout, under scripts/with-mysql.sh; with -mariadb under scripts/with-mariadb.sh:
+// then what is tested on MySQL is tested there, and what concerns MariaDB only.
 package main
 
 import (
@@ -28,14 +29,29 @@ type mutation struct {
 	name   string // what is taken away
 	edits  []edit
 	test   string // FILE/NAME in storetest, or a test function of store by its name
-	engine string // sqlite or mysql: on which the test is run
+	engine string // sqlite, mysql or mariadb: on which the test is run
 }
 
 // edit replaces a text that occurs exactly once in a file.
 type edit struct{ file, old, new string }
 
 // suites are the test functions that run storetest on an engine.
-var suites = map[string]string{"sqlite": "TestSQLite", "mysql": "TestMySQL"}
+var suites = map[string]string{"sqlite": "TestSQLite", "mysql": "TestMySQL", "mariadb": "TestMariaDB"}
+
+// on returns the mutations to try: those of SQLite and MySQL, or, for MariaDB, its own and those of MySQL whose test runs on either.
+func on(mariadb bool, all []mutation) []mutation {
+	var chosen []mutation
+	for _, m := range all {
+		switch {
+		case !mariadb && m.engine == "mariadb", mariadb && m.engine == "sqlite", mariadb && strings.HasPrefix(m.test, "Test"):
+			continue
+		case mariadb:
+			m.engine = "mariadb"
+		}
+		chosen = append(chosen, m)
+	}
+	return chosen
+}
 
 // path is the test's full name as the test binary prints it.
 func (m mutation) path() string {
@@ -57,10 +73,11 @@ func (m mutation) pattern() string {
 func main() {
 	only := flag.String("run", "", "only mutations whose name matches this regular expression")
 	limit := flag.Duration("limit", 10*time.Minute, "give up after this time")
+	mariadb := flag.Bool("mariadb", false, "on MariaDB, as TEST_MARIADB_DSN names it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, *limit)
-	err := run(ctx, ".", *only, os.Stdout)
+	err := run(ctx, ".", *only, on(*mariadb, mutations), os.Stdout)
 	cancel()
 	stop()
 	if err != nil {
@@ -72,13 +89,13 @@ func main() {
 // workers is how many mutations are compiled and tested at once. Compiling one is mostly a chain of single steps.
 const workers = 2
 
-func run(ctx context.Context, root, only string, out io.Writer) error {
+func run(ctx context.Context, root, only string, all []mutation, out io.Writer) error {
 	pick, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
 	var chosen []mutation
-	for _, m := range mutations {
+	for _, m := range all {
 		if pick.MatchString(m.name) {
 			chosen = append(chosen, m)
 		}

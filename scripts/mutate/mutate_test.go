@@ -28,6 +28,16 @@ func TestDocumentShowsTheTable(t *testing.T) {
 	}
 }
 
+// Who changes a guarded line hears of it here, and not from a run of all mutations.
+func TestTextsAreInTheSource(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutations {
+		if _, err := (tree{filepath.Join("..", "..")}).mutated(m); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestStaleTextsAreTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -46,6 +56,20 @@ func TestStaleTextsAreTold(t *testing.T) {
 	m := mutation{test: "race/one command (I4)", engine: "mysql"}
 	if m.path() != "TestMySQL/race/one_command_(I4)" || m.pattern() != `^TestMySQL$/^race$/^one_command_\(I4\)$` {
 		t.Errorf("%s is run by %s", m.path(), m.pattern())
+	}
+}
+
+func TestMariaDBTriesWhatMySQLTries(t *testing.T) {
+	t.Parallel()
+	all := []mutation{{name: "a", test: "f/a", engine: "sqlite"}, {name: "b", test: "f/b", engine: "mysql"}, {name: "c", test: "TestC", engine: "mysql"}, {name: "d", test: "f/d", engine: "mariadb"}}
+	for mariadb, want := range map[bool]string{false: "a on sqlite, b on mysql, c on mysql, ", true: "b on mariadb, d on mariadb, "} {
+		got := ""
+		for _, m := range on(mariadb, all) {
+			got += m.name + " on " + m.engine + ", "
+		}
+		if got != want {
+			t.Errorf("%v: %s", mariadb, got)
+		}
 	}
 }
 

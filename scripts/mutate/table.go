@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // Files of the store.
 const (
 	schemaSQLite = "schema/sqlite/0001_main.sql"
@@ -49,6 +51,13 @@ const (
 `
 )
 
+// pinnedToOrder makes the statements about requests walk the waiting order, as the optimizer might.
+var pinnedToOrder = []edit{{inDialect, `"{pinned}", "FORCE INDEX (PRIMARY)"`, `"{pinned}", "FORCE INDEX (idx_request_order)"`},
+	{inEffects, "UPDATE binding {pinned} SET", "UPDATE binding SET"}, {inEffects, "UPDATE outbox {pinned} SET", "UPDATE outbox SET"}}
+
+// impatient is for mutations that make somebody wait for who waits for it: that shall not take a minute.
+var impatient = []edit{{inTx, "maxTries  = 12", "maxTries  = 2"}, {inMySQL, "= \"5\" // seconds", "= \"1\" // seconds"}}
+
 // mutations is every guard of the store. docs/database.md shows the same pairs to people.
 var mutations = []mutation{
 	// I1: at most one active batch per queue.
@@ -77,6 +86,16 @@ var mutations = []mutation{
 		"claim/is tried again when a waiting request vanishes", "mysql"},
 	{"I2: the count of claimed operations", []edit{{inEffects, "if err != nil || n != int64(len(ids)) {", "if _ = n; err != nil {"}},
 		"guards/an operation that moved by itself is not claimed", "mysql"},
+	{"I2: who returns is still in its batch", []edit{{inSettle, "SET batch_id = NULL, cohort = ?, version = version + 1\n\t\t\t\tWHERE batch_id = ? AND id IN (", "SET batch_id = NULL, cohort = ?, version = version + 1\n\t\t\t\tWHERE batch_id > 0 * ? AND id IN ("}},
+		"guards/a member that vanished stops its settlement", "mysql"},
+	{"I2: the count of those who return", []edit{{inSettle, "if err != nil || n != int64(len(chunk)) {\n\t\t\t\treturn", "if _ = n; err != nil {\n\t\t\t\treturn"}},
+		"guards/a member that vanished stops its settlement", "mysql"},
+	{"I2: who ends is still in its batch", []edit{{inSettle, "`DELETE FROM merge_batch_request WHERE batch_id = ? AND id IN (`", "`DELETE FROM merge_batch_request WHERE batch_id > 0 * ? AND id IN (`"}},
+		"guards/a member that vanished stops its settlement", "mysql"},
+	{"I2: the count of those who end", []edit{{inSettle, "if err != nil || n != int64(len(chunk)) {\n\t\t\treturn", "if _ = n; err != nil {\n\t\t\treturn"}},
+		"guards/a member that vanished stops its settlement", "mysql"},
+	{"I2: a cancelled request does not ride", []edit{{inMove, "WHERE id = ? AND operation_id = ? AND batch_id IS NULL`", "WHERE id = ? AND operation_id = ?`"}},
+		"guards/a request that was claimed meanwhile is not cancelled", "mysql"},
 	{"order: lanes", []edit{{inClaim, "ORDER BY lane, created_at, id LIMIT", "ORDER BY created_at, id LIMIT"}}, "claim/takes the front of the waiting set in order", "sqlite"},
 	{"order: first come", []edit{{inClaim, "ORDER BY lane, created_at, id LIMIT", "ORDER BY lane, id DESC LIMIT"}}, "claim/takes the front of the waiting set in order", "sqlite"},
 	{"order: strictly before now", []edit{{inClaim, " AND created_at < {now} ORDER BY lane", " ORDER BY lane"}}, "claim/leaves what is admitted at this very instant", "sqlite"},
@@ -85,15 +104,22 @@ var mutations = []mutation{
 	{"order: who returns keeps the time of admission", []edit{{inSettle, "SET batch_id = NULL, cohort = ?", "SET batch_id = NULL, created_at = {now}, cohort = ?"}},
 		"settle/sends suspects back to their place as a cohort", "sqlite"},
 
+	{"lock order: operation before binding", []edit{{inMove, "	changes := []change{{op: op,", "	if _, err := t.exec(ctx, `UPDATE binding SET updated_at = updated_at WHERE operation_id = ?`, op.ID); err != nil {\n\t\treturn 0, err\n\t}\n\tchanges := []change{{op: op,"}},
+		"race/two paths to operation and binding meet without a deadlock", "mysql"},
+	{"lock order: the outbox comes last", []edit{{inSettle, "	if parked {\n\t\tif err := t.tellQueue", "	if parked && false {\n\t\tif err := t.tellQueue"}, {inBatch, "	return n == 1, err\n}\n\n// tellQueue", "	if err == nil && n == 1 {\n\t\terr = t.tellQueue(ctx, queueID)\n\t}\n\treturn n == 1, err\n}\n\n// tellQueue"}},
+		"guards/rows are locked in one order", "sqlite"},
+
 	// I3: admissions do not wait.
 	{"I3: READ COMMITTED", []edit{{inTx, "sql.LevelReadCommitted", "sql.LevelRepeatableRead"}}, "tx/runs at READ COMMITTED and takes UTC for the clock", "mysql"},
 	{"I3: the pin to the primary key", []edit{{inDialect, `"{pinned}", "FORCE INDEX (PRIMARY)"`, `"{pinned}", ""`}}, "claim/and settlement write by primary key", "mysql"},
 	{"I3: the pin to the primary key", []edit{{inDialect, `"{pinned}", "NOT INDEXED"`, `"{pinned}", ""`}}, "claim/and settlement write by primary key", "sqlite"},
-	{"I3: level and pin", []edit{{inTx, "sql.LevelReadCommitted", "sql.LevelRepeatableRead"}, {inDialect, `"{pinned}", "FORCE INDEX (PRIMARY)"`, `"{pinned}", "FORCE INDEX (idx_request_order)"`},
-		{inEffects, "UPDATE binding {pinned} SET", "UPDATE binding SET"}, {inEffects, "UPDATE outbox {pinned} SET", "UPDATE outbox SET"},
-		// The admission that waits shall not do so for a minute.
-		{inTx, "maxTries  = 12", "maxTries  = 2"}, {inMySQL, "= \"5\" // seconds", "= \"1\" // seconds"}},
-		"claim/held open keeps no admission waiting (I3)", "mysql"},
+	{"I3: level and pin", slices.Concat([]edit{{inTx, "sql.LevelReadCommitted", "sql.LevelRepeatableRead"}}, pinnedToOrder, impatient),
+		"admission/never waits for an open claim or settlement (I3)", "mysql"},
+	{"I3: the pin, beside an open admission", slices.Concat(pinnedToOrder, impatient), "admission/is not waited for by a claim (I3)", "mariadb"},
+	{"I3: lists are cut into chunks", []edit{{inDialect, "const chunkSize = 500", "const chunkSize = 100_000"}},
+		"claim/takes thousands in statements that grow with chunks only", "sqlite"},
+	{"I3: statements grow with chunks", []edit{{inDialect, "const chunkSize = 500", "const chunkSize = 25"}},
+		"claim/takes thousands in statements that grow with chunks only", "sqlite"},
 
 	// I4: the same operation is admitted once; each command, delivery and errand counts once.
 	{"I4: the unique key over the operation", uniqueKeyGone("uk_request_operation"), everyKey, "sqlite"},
@@ -170,10 +196,14 @@ var mutations = []mutation{
 		"tx/an unknown outcome is told when nobody can look", "sqlite"},
 	{"tx: an unknown COMMIT is looked at", []edit{{inTx, "if landed {\n\t\t\t\treturn nil\n\t\t\t}", "_ = landed"}},
 		"tx/an unknown outcome is looked at before trying again", "sqlite"},
-	{"tx: work runs in a transaction that can be undone", []edit{{inTx, "if err = s.seam(\"COMMIT\", nil); err != nil {\n\t\t_ = sqlTx.Rollback()", "if err = s.seam(\"COMMIT\", nil); err != nil {\n\t\t_ = sqlTx.Commit()"}},
+	{"tx: work runs in a transaction that can be undone", []edit{{inTx, "if err = s.seam(\"COMMIT\", nil); err != nil {\n\t\ttx.rollback()", "if err = s.seam(\"COMMIT\", nil); err != nil {\n\t\t_ = tx.commit()"}},
 		"claim/leaves no trace when any step fails", "sqlite"},
 	{"tx: a named duplicate only", []edit{{inErrors, "strings.Contains(e.Error(), \"failed: \"+key.columns+\" (\")", "strings.Contains(e.Error(), \"failed: \")"}},
 		"guards/a duplicate of another key is an error", "sqlite"},
+
+	{"tx: no try without an end", []edit{{inTx, "ctx, cancel := context.WithTimeout(ctx, s.limit)\n\tdefer cancel()\n\ttx, err := s.begin(ctx)", "ctx, cancel := context.WithCancel(ctx)\n\tdefer cancel()\n\ttx, err := s.begin(ctx)"}},
+		"tx/nothing waits for a connection without end", "sqlite"},
+	{"tx: a panic gives its connection back", []edit{{inLock, "if !t.ended {\n\t\tt.rollback()", "if false {\n\t\tt.rollback()"}}, "lock/of a transaction: free after any end", "sqlite"},
 
 	// Connections.
 	{"session: clientFoundRows", []edit{{inMySQL, "cfg.ClientFoundRows = true", "cfg.ClientFoundRows = false"}}, "guards/a write that changes nothing has met its row", "mysql"},

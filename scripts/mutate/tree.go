@@ -122,7 +122,7 @@ func (t tree) try(ctx context.Context, m mutation) (caught bool, err error) {
 // compile builds the store's test binary. With -trimpath the build cache does not care where the copy lies.
 func (t tree) compile(ctx context.Context) (binary string, err error) {
 	binary = filepath.Join(t.dir, "store.test")
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", binary, "./store")
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-tags", "mariadb", "-trimpath", "-ldflags=-s -w", "-o", binary, "./store")
 	cmd.Dir, cmd.WaitDelay = t.dir, 5*time.Second
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if printed, err := cmd.CombinedOutput(); err != nil {
