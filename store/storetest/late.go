@@ -145,16 +145,17 @@ func listBatches(t *testing.T, db Database) {
 	release := w.newQueue("release")
 	w.admit(w.queue, 1, 2)
 	w.admit(release, 3, 4)
-	w.settle(w.claim(w.queue, 1), bot.BatchSucceeded, bot.OperationMerged)
+	first := w.claim(w.queue, 1)
+	w.settle(first, bot.BatchSucceeded, bot.OperationMerged)
 	second := w.claim(w.queue, 1).Batch
 	third := w.claim(release, 2).Batch
 	for name, c := range map[string]struct {
 		filter bot.BatchFilter
 		want   []int64
 	}{
-		"all":        {bot.BatchFilter{Limit: 10}, []int64{third.ID, second.ID, second.ID - 1}},
+		"all":        {bot.BatchFilter{Limit: 10}, []int64{third.ID, second.ID, first.Batch.ID}},
 		"the newest": {bot.BatchFilter{Limit: 1}, []int64{third.ID}},
-		"of a queue": {bot.BatchFilter{QueueID: w.queue.ID, Limit: 10}, []int64{second.ID, second.ID - 1}},
+		"of a queue": {bot.BatchFilter{QueueID: w.queue.ID, Limit: 10}, []int64{second.ID, first.Batch.ID}},
 		"active":     {bot.BatchFilter{Active: true, Limit: 10}, []int64{third.ID, second.ID}},
 	} {
 		list, err := w.store.ListBatches(t.Context(), c.filter)
