@@ -24,14 +24,14 @@ func (d *Driver) settleLanded(ctx context.Context, t tick) (Result, error) {
 		t.mr = mr
 	}
 	// The head that was merged is the MR's: when somebody merged it while the batch was sent back and built anew, the row has a newer one, which may
-	// be nothing but the landing itself.
-	tested := t.batch.HeadSHA
+	// be nothing but the landing itself. A head that was never recorded is somebody else's, and nobody tested it.
+	tested, ours := t.batch.HeadSHA, true
 	if t.mr.State == bot.MRMerged && t.mr.HeadSHA != tested && !mutant.Is(mutant.MergedHead) {
 		heads, err := d.Store.RecordedHeads(ctx, t.batch.ID)
 		if err != nil {
 			return Result{}, fmt.Errorf("reading the heads of batch %d: %w", t.batch.ID, err)
 		}
-		if slices.Contains(heads, t.mr.HeadSHA) {
+		if ours = slices.Contains(heads, t.mr.HeadSHA); ours {
 			tested = t.mr.HeadSHA
 		}
 	}
@@ -73,9 +73,9 @@ func (d *Driver) settleLanded(ctx context.Context, t tick) (Result, error) {
 	if s.Message != "" {
 		s.Code = bot.CodeLandedEvicted
 	}
-	if tree, ok := found.Trees[landed]; !ok || tree != found.Trees[tested] {
+	if tree, ok := found.Trees[landed]; !ours || !ok || tree != found.Trees[tested] {
 		s.LandedDiffers, s.Code = true, bot.CodeLandedDiffers
-		s.Message += "what landed as " + bot.ShortSHA(landed) + " is not what was tested as " + bot.ShortSHA(tested) + ": somebody pushed to the target in the last instant, or the batch MR was not merged with a merge commit"
+		s.Message += "what landed as " + bot.ShortSHA(landed) + " is not what was tested as " + bot.ShortSHA(tested) + ": somebody pushed to the target or the batch branch in the last instant, or the batch MR was not merged with a merge commit"
 		d.Logger.Error("landed tree differs from the tested tree", "repo", t.repo.Path, "batch", t.batch.ID, "landed", landed, "tested", tested)
 	}
 	for _, m := range t.members {
