@@ -195,6 +195,9 @@ func TestACrashAtAnyStepLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, landing := range []bot.Landing{bot.LandByMerge, bot.LandByPush} {
 		for _, m := range modes {
+			if m == before && landing == bot.LandByPush {
+				continue // up to the landing the same as by merge
+			}
 			t.Run(fmt.Sprintf("%s, %s", landing, m), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, func(s *bot.QueueSettings) { s.Landing = landing })
@@ -238,8 +241,10 @@ func TestACrashWhileARedBatchIsClosedBlamesTheRightOne(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil)
 			for n := 1; ; n++ {
-				w.waiting(file(fmt.Sprintf("good-%d", n), "x\n")) // CI that is never green would be taken for broken
-				w.run()
+				if n%3 == 0 {
+					w.waiting(file(fmt.Sprintf("good-%d", n), "x\n")) // CI that is never green would be taken for broken
+					w.run()
+				}
 				culprit := w.waiting(map[string]string{fmt.Sprintf("file-%d", n): "x\n", "ci.fail": "yes\n"})
 				blown := w.driveThroughCrash(n, m)
 				w.wantStatus(culprit, bot.OperationFailed, bot.ReasonCIRed)
