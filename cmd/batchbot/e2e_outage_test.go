@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -243,4 +244,72 @@ func TestARealProcessNeedsNoWebhooks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Every way in which a GitHub asks for a pause, in the middle of the work: not one request goes out until it is over, and then the work goes on.
+func TestAPauseTheHostAsksForIsKept(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault fakehost.Fault
+		pause time.Duration
+	}{
+		"a secondary limit without a time": {fakehost.Fault{Do: fakehost.FaultSecondaryLimit}, time.Minute},
+		"a secondary limit with a time":    {fakehost.Fault{Do: fakehost.FaultSecondaryLimit, Wait: 3 * time.Minute}, 3 * time.Minute},
+		"a secondary limit by 429":         {fakehost.Fault{Do: fakehost.FaultSecondaryLimit, Status: http.StatusTooManyRequests, Wait: 2 * time.Minute}, 2 * time.Minute},
+		"the primary limit":                {fakehost.Fault{Do: fakehost.FaultPrimaryLimit, Wait: 20 * time.Minute}, 20 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, bubbleSettings{ci: fakehost.CI{Mode: fakehost.CIDelayed, Delay: time.Minute, BranchPrefix: bot.BatchBranchPrefix}}, func(t *testing.T, b *bubble) {
+				first := b.applied(e2eRepo, "first")
+				b.approve(e2eRepo, first)
+				b.underTest(time.Minute)
+				fault := test.fault
+				fault.On, fault.Times = "GET /repos/acme/app/*", 1
+				b.must(b.host.Break(fault))
+				b.until(time.Minute, "the limit", func() bool { return b.host.Broken()[0].Struck == 1 })
+				asked := b.meter.sum(t)
+				second := b.applied(e2eRepo, "second") // its webhook arrives in the middle
+				b.approve(e2eRepo, second)
+				time.Sleep(test.pause - 10*time.Second)
+				synctest.Wait()
+				if n := b.meter.sum(t); n != asked {
+					t.Errorf("%v requests went out while the host wanted peace", n-asked)
+				}
+				if n := counted64(t, b.meter.pauses, "github"); n != 1 {
+					t.Errorf("%v pauses are counted", n)
+				}
+				b.becomes(10*time.Minute, e2eRepo, bot.OperationMerged, first, second)
+			})
+		})
+	}
+}
+
+// sum is how many requests went out.
+func (m *meter) sum(t *testing.T) (n float64) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m.requests)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, metric := range f.GetMetric() {
+			n += metric.GetCounter().GetValue()
+		}
+	}
+	return n
+}
+
+func TestMetricsShowWhatHostsAreAsked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchSettings{})
+	b.becomes(t, b.opened(t, "first"), bot.OperationMerged)
+	status, body := get(t, b.program.url+"/metrics")
+	if status != http.StatusOK {
+		t.Fatalf("/metrics answers %d", status)
+	}
+	contains(t, "/metrics", body, `batchbot_host_requests_total{code="200",host="github",op="GET pulls"}`, `batchbot_host_requests_total{code="201",host="github",op="POST issues"}`,
+		`batchbot_host_ratelimit_remaining{credential="installation `, `batchbot_host_held_back{host="github"} 0`)
 }
