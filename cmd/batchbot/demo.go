@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,13 +25,18 @@ import (
 )
 
 // demoLimit bounds the story. It takes a few seconds; on a machine so busy that it does not, the demo says what it waited for.
-const demoLimit = 55 * time.Second
+// With --chaos everything that was under way at a kill takes a moment more.
+const (
+	demoLimit  = 55 * time.Second
+	chaosLimit = 4 * time.Minute
+)
 
 // demoFlags configures the demo command.
 type demoFlags struct {
 	host    string
 	once    bool
 	json    bool
+	chaos   bool
 	dir     string
 	verbose bool
 }
@@ -48,6 +52,7 @@ On a terminal it then stays up until Ctrl-C, so that you can look around.`,
 	c.Flags().StringVar(&f.host, "host", config.GitHub, "what the host is: github or gitlab")
 	c.Flags().BoolVar(&f.once, "once", false, "end when everything is settled, also on a terminal")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object about the outcome on stdout instead of a summary")
+	c.Flags().BoolVar(&f.chaos, "chaos", false, "run the bot as a process, kill it with SIGKILL at random moments and start it again; the result is the same")
 	c.Flags().StringVar(&f.dir, "dir", "", "keep the database and the repositories in `DIR`")
 	c.Flags().BoolVar(&f.verbose, "verbose", false, "show the bot's log on stderr too")
 	c.RunE = func(c *cobra.Command, _ []string) error { return s.demo(c.Context(), f) }
@@ -66,7 +71,11 @@ func (s shell) demo(ctx context.Context, f demoFlags) error {
 	}
 	defer d.close()
 
-	limited, cancel := context.WithDeadline(ctx, started.Add(demoLimit))
+	limit := demoLimit
+	if f.chaos {
+		limit = chaosLimit
+	}
+	limited, cancel := context.WithDeadline(ctx, started.Add(limit))
 	defer cancel()
 	story := d.play(limited)
 	if ctx.Err() != nil {
@@ -88,12 +97,7 @@ func (s shell) demo(ctx context.Context, f demoFlags) error {
 		return err
 	}
 	d.invite()
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-d.ended:
-		return fmt.Errorf("the bot ended: %w", err)
-	}
+	return d.bot.wait(ctx)
 }
 
 func isTerminal(w io.Writer) bool {
@@ -105,14 +109,13 @@ func isTerminal(w io.Writer) bool {
 type demo struct {
 	kind     demoHost
 	host     *fakehostServer
-	bot      *program
+	bot      demoedBot
 	settings config.Settings
 	rows     *demoRows
 	tell     *narrator
-	begin    chan struct{} // closing it lets rounds start
+	known    bool // the bot has looked at the repository
 
-	ended   chan error // what the bot's run returned
-	closers []func()   // called in reverse
+	closers []func() // called in reverse
 }
 
 func (d *demo) close() {
@@ -123,7 +126,7 @@ func (d *demo) close() {
 
 // startDemo starts everything the story needs. On failure nothing is left.
 func (s shell) startDemo(ctx context.Context, f demoFlags, started time.Time) (d *demo, err error) {
-	d = &demo{kind: demoHosts[f.host], begin: make(chan struct{}), ended: make(chan error, 1)}
+	d = &demo{kind: demoHosts[f.host]}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -153,35 +156,27 @@ func (s shell) startDemo(ctx context.Context, f demoFlags, started time.Time) (d
 		Face:          f.host,
 		BotLogin:      d.kind.bot,
 		// The story finishes CI itself, so that nothing depends on how long anything takes.
-		CI: fakehost.CI{Mode: fakehost.CIManual, BranchPrefix: bot.BatchBranchPrefix},
+		CI: fakehost.CI{Mode: fakehost.CIManual, BranchPrefix: bot.BatchBranchPrefix, Verdict: demoVerdict(filepath.Join(kept, "git", demoOwner, demoName+".git"))},
 	})
 	if err != nil {
 		return d, err
 	}
 	d.closers = append(d.closers, d.host.close)
 
-	log := slog.New(slog.DiscardHandler)
-	if f.verbose {
-		log = newLogger(config.Log{Level: "debug", Format: "text"}, s.stderr)
-	}
 	d.settings = d.demoSettings(f.host, key, secret, temporary, filepath.Join(kept, demoDatabase))
-	if d.bot, err = build(ctx, d.settings, log); err != nil {
+	if f.chaos {
+		d.bot, err = s.startOuterBot(d.settings, temporary, f.verbose)
+	} else {
+		d.bot, err = startInnerBot(ctx, d.settings, s.demoLog(f.verbose))
+	}
+	if err != nil {
 		return d, err
 	}
-	d.bot.roundsAfter = d.begin
-	d.settings.PublicURL = d.bot.url
+	d.closers = append(d.closers, d.bot.close)
+	d.settings.PublicURL = d.bot.address()
 	if d.kind.app { // a GitLab has a webhook for each project; see openRepository
-		d.host.SetWebhook(d.bot.url+webhookPaths(d.settings.Hosts, d.settings.Hosts[0])[0], secret)
+		d.host.SetWebhook(d.bot.address()+webhookPaths(d.settings.Hosts, d.settings.Hosts[0])[0], secret)
 	}
-	d.closers = append(d.closers, func() { _ = d.bot.close() })
-
-	running, stop := context.WithCancel(ctx)
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		d.ended <- d.bot.run(running)
-	}()
-	d.closers = append(d.closers, func() { stop(); <-finished })
 
 	if d.rows, err = openDemoRows(d.settings.Database.Path); err != nil {
 		return d, err
@@ -251,5 +246,5 @@ func (d *demo) invite() {
 	d.tell.plain("\nEverything stays up until Ctrl-C. To look around:")
 	d.tell.plain("  git clone %s/%s.git", d.host.url, demoRepository)
 	d.tell.plain("  curl '%s%s'", d.host.url, d.kind.list)
-	d.tell.plain("  curl %s/metrics", d.bot.url)
+	d.tell.plain("  curl %s/metrics", d.bot.address())
 }

@@ -24,10 +24,12 @@ type demoReport struct {
 	MergeRequests      []reportMR    `json:"merge_requests"`
 	Landed             []int         `json:"landed"`
 	Evicted            []reportEvict `json:"evicted"`
+	Rejected           []reportRed   `json:"rejected"`
 	WaitingForApproval []int         `json:"waiting_for_approval"`
 	Batches            []reportBatch `json:"batches"`
 	CIRuns             int           `json:"ci_runs"`
 	LandedEqualsTested bool          `json:"landed_equals_tested"`
+	Kills              int           `json:"kills,omitempty"` // with --chaos
 	ElapsedMS          int64         `json:"elapsed_ms"`
 
 	outcomes []string // per merge request, in words
@@ -48,6 +50,13 @@ type reportEvict struct {
 	Files  []string `json:"files"` // in conflict
 }
 
+// reportRed is a merge request that CI failed on.
+type reportRed struct {
+	Number int    `json:"number"`
+	Reason string `json:"reason"`
+	Runs   int    `json:"runs"` // batches it made red until it was found
+}
+
 type reportBatch struct {
 	ID        int64  `json:"id"`
 	Status    string `json:"status"`
@@ -65,8 +74,8 @@ func (d *demo) report(ctx context.Context, elapsed time.Duration) (demoReport, e
 		return demoReport{}, fmt.Errorf("reading the outcome: %w", err)
 	}
 	r := demoReport{
-		Repository: demoRepository, Target: demoTarget, Landed: []int{}, Evicted: evictions(n), WaitingForApproval: []int{},
-		Batches: []reportBatch{}, CIRuns: len(n.ci), ElapsedMS: elapsed.Milliseconds(),
+		Repository: demoRepository, Target: demoTarget, Landed: []int{}, Evicted: evictions(n), Rejected: rejections(n), WaitingForApproval: []int{},
+		Batches: []reportBatch{}, CIRuns: len(n.ci), Kills: d.bot.killed(), ElapsedMS: elapsed.Milliseconds(),
 	}
 	for _, m := range n.mrs {
 		if m.Number > len(demoChanges) {
@@ -89,7 +98,7 @@ func (d *demo) report(ctx context.Context, elapsed time.Duration) (demoReport, e
 			ci = "none"
 		}
 		r.left = append(r.left, b.left())
-		r.Batches = append(r.Batches, reportBatch{b.ID, b.Status.String(), b.riding(), ci, b.BaseSHA, b.HeadSHA, b.LandedSHA})
+		r.Batches = append(r.Batches, reportBatch{b.ID, b.Status.String(), b.tested(), ci, b.BaseSHA, b.HeadSHA, b.LandedSHA})
 	}
 	if r.LandedEqualsTested, err = landedEqualsTested(ctx, git, n); err != nil {
 		return r, err
@@ -104,7 +113,7 @@ func evictions(n snapshot) []reportEvict {
 	all := []reportEvict{}
 	for _, b := range n.batches {
 		for _, m := range b.Members {
-			if m.Event != bot.MemberEvicted && m.Event != bot.MemberFailed {
+			if (m.Event != bot.MemberEvicted && m.Event != bot.MemberFailed) || m.Reason == bot.ReasonCIRed {
 				continue
 			}
 			e := reportEvict{Number: m.Number, Reason: string(m.Reason), Files: []string{}}
@@ -116,6 +125,24 @@ func evictions(n snapshot) []reportEvict {
 		}
 	}
 	slices.SortFunc(all, func(a, b reportEvict) int { return a.Number - b.Number })
+	return all
+}
+
+// rejections lists the merge requests that failed because of CI.
+func rejections(n snapshot) []reportRed {
+	all := []reportRed{}
+	for _, o := range n.operations {
+		if o.Status != bot.OperationFailed || o.Reason != bot.ReasonCIRed {
+			continue
+		}
+		r := reportRed{Number: o.Number, Reason: string(o.Reason)}
+		for _, b := range n.batches {
+			if b.CIConclusion == "failure" && slices.Contains(b.tested(), o.Number) {
+				r.Runs++
+			}
+		}
+		all = append(all, r)
+	}
 	return all
 }
 
@@ -147,6 +174,9 @@ func outcome(op demoOperation, evicted []reportEvict) string {
 	case bot.OperationMerged:
 		return "landed"
 	case bot.OperationFailed:
+		if op.Reason == bot.ReasonCIRed {
+			return "out: CI fails with it"
+		}
 		for _, e := range evicted {
 			if e.Number == op.Number {
 				return "out: conflict in " + strings.Join(e.Files, ", ")
@@ -175,6 +205,11 @@ func (r demoReport) deviations() error {
 	check("landed", r.Landed, numbersWith(fateLands))
 	check("waiting for approval", r.WaitingForApproval, numbersWith(fateMoves, fateUnapproved))
 	check("evicted", r.Evicted, []reportEvict{{numbersWith(fateConflicts)[0], "conflict", []string{priceList}}, {movingMR, "head_moved", nil}})
+	var red []int
+	for _, x := range r.Rejected {
+		red = append(red, x.Number)
+	}
+	check("rejected", red, numbersWith(fateBreaks))
 	check("landed equals tested", r.LandedEqualsTested, true)
 	if len(found) == 0 {
 		return nil
@@ -212,6 +247,9 @@ func (r demoReport) writeTable(w io.Writer) error {
 		same = "What landed is NOT what CI tested."
 	}
 	fmt.Fprintf(&b, "\n%d merge requests landed after %d CI runs, in %.1fs. %s\n", len(r.Landed), r.CIRuns, float64(r.ElapsedMS)/1000, same)
+	if r.Kills > 0 {
+		fmt.Fprintf(&b, "Meanwhile batchbot was killed %d times.\n", r.Kills)
+	}
 	fmt.Fprintf(&b, "\ngit log --graph %s\n%s", r.Target, r.graph)
 	_, err := io.WriteString(w, b.String())
 	return err

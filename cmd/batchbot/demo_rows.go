@@ -38,6 +38,7 @@ type snapshot struct {
 	batches    []demoBatch     // by id
 	unsaid     int             // errands still to do
 	unheard    int             // deliveries still to apply
+	looked     bool            // the bot has looked at the repository
 	mrs        []fakehost.MR
 	ci         []fakehost.CIRun
 }
@@ -75,11 +76,25 @@ func (b demoBatch) riding() []int {
 	return numbers
 }
 
-// left lists the members that were claimed and did not ride to the end.
-func (b demoBatch) left() []int {
-	riding, numbers := b.riding(), []int{}
+// tested lists the members of a batch that is over when it ended: those that rode on, and those it gave back or failed.
+func (b demoBatch) tested() []int {
+	numbers := []int{}
 	for _, m := range b.Members {
-		if m.Event == bot.MemberClaimed && !slices.Contains(riding, m.Number) {
+		switch m.Event {
+		case bot.MemberClaimed:
+			numbers = append(numbers, m.Number)
+		case bot.MemberEvicted:
+			numbers = slices.DeleteFunc(numbers, func(n int) bool { return n == m.Number })
+		}
+	}
+	return numbers
+}
+
+// left lists the members that were claimed and left before the batch ended.
+func (b demoBatch) left() []int {
+	tested, numbers := b.tested(), []int{}
+	for _, m := range b.Members {
+		if m.Event == bot.MemberClaimed && !slices.Contains(tested, m.Number) {
 			numbers = append(numbers, m.Number)
 		}
 	}
@@ -135,6 +150,12 @@ func (r *demoRows) read(ctx context.Context) (n snapshot, err error) {
 		bot.ErrandCloseMember), func(scan func(...any) error) error {
 		return scan(&n.unsaid, &n.unheard)
 	})
+	read(`SELECT COUNT(*) FROM repository WHERE comments_seen_at > 0`, func(scan func(...any) error) error {
+		var looks int
+		err := scan(&looks)
+		n.looked = looks > 0
+		return err
+	})
 	return n, err
 }
 
@@ -166,7 +187,7 @@ func (n snapshot) settled() bool {
 		switch c.fate {
 		case fateLands:
 			want, state = bot.OperationMerged, "merged"
-		case fateConflicts:
+		case fateConflicts, fateBreaks:
 			want = bot.OperationFailed
 		}
 		if n.status(i+1) != want || n.state(i+1) != state {

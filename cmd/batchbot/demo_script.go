@@ -37,15 +37,17 @@ const (
 	fateConflicts
 	fateMoves // its author pushes while CI runs
 	fateUnapproved
+	fateBreaks // CI fails with it
 )
 
 const (
 	movingMR    = 6
+	breaking    = "shop/payment-library.txt" // CI fails on what holds this file
 	priceList   = "shop/prices.txt"
 	priceFormat = "# How prices are shown\n\nformat: %s\ncurrency: EUR\n"
 )
 
-// demoChanges become the merge requests 1 to 8.
+// demoChanges become the merge requests 1 to 9.
 var demoChanges = []demoChange{
 	{"ada", "Show prices with two decimals", map[string]string{priceList: fmt.Sprintf(priceFormat, "0.00")}, "ivy", fateLands},
 	{"ben", "Translate the checkout page", map[string]string{"shop/checkout.de.txt": "Zur Kasse\n"}, "ivy", fateLands},
@@ -55,6 +57,7 @@ var demoChanges = []demoChange{
 	{"finn", "Retry failed payments", map[string]string{"shop/payment.txt": "retries: 1\n"}, "ivy", fateMoves},
 	{"ada", "Drop the newsletter", map[string]string{"shop/newsletter.txt": ""}, "", fateUnapproved},
 	{"gwen", "Explain how to run the shop", map[string]string{"docs/running.md": "Run it with `shop serve`.\n"}, "jan", fateLands},
+	{"hal", "Upgrade the payment library", map[string]string{breaking: "version: 2\n"}, "ivy", fateBreaks},
 }
 
 // numbersWith lists the merge requests with one of the fates.
@@ -70,13 +73,18 @@ func numbersWith(fates ...demoFate) []int {
 
 // play tells the story. Every step waits for what the step before brought about, so the outcome does not depend on timing.
 func (d *demo) play(ctx context.Context) error {
-	d.tell.step("%s (a fake of our own) serves at %s, batchbot at %s", d.kind.title, d.host.url, d.bot.url)
+	d.tell.step("%s (a fake of our own) serves at %s, batchbot at %s", d.kind.title, d.host.url, d.bot.address())
 	if err := d.openRepository(ctx); err != nil {
 		return err
 	}
 	if err := d.openMergeRequests(); err != nil {
 		return err
 	}
+	// A bot that is killed finds what it missed by looking, and what was written before its first look is not meant for it.
+	if err := d.until(ctx, "the bot's first look", func(n snapshot) bool { return n.looked }); err != nil {
+		return err
+	}
+	d.known = true
 	d.tell.chapter("The authors comment /batch")
 	for i, c := range demoChanges {
 		if err := d.comment(i+1, c.author, "/batch"); err != nil {
@@ -104,7 +112,7 @@ func (d *demo) play(ctx context.Context) error {
 		}
 	}
 	d.tell.chapter("A round starts")
-	close(d.begin)
+	d.bot.begin()
 	if err := d.until(ctx, "CI to run on the batch", d.ciRunsWith(movingMR, true)); err != nil {
 		return err
 	}
@@ -120,7 +128,20 @@ func (d *demo) play(ctx context.Context) error {
 	if err := d.finishCI(); err != nil {
 		return err
 	}
-	return d.until(ctx, "everything to settle", func(n snapshot) bool { return n.settled() })
+	err := d.until(ctx, "everything to settle", func(n snapshot) bool { return n.settled() })
+	d.bot.calm()
+	return err
+}
+
+// demoVerdict is what CI says of a commit in a repository.
+func demoVerdict(repository string) func(fakehost.CIRun) string {
+	git := demoGit(repository)
+	return func(run fakehost.CIRun) string {
+		if _, err := git(context.Background(), "cat-file", "-e", run.SHA+":"+breaking); err == nil {
+			return "failure"
+		}
+		return "success"
+	}
 }
 
 func (d *demo) openRepository(ctx context.Context) error {
@@ -150,7 +171,7 @@ func (d *demo) openRepository(ctx context.Context) error {
 }
 
 func (d *demo) openMergeRequests() error {
-	d.tell.chapter("Eight merge requests")
+	d.tell.chapter("Nine merge requests")
 	for i, c := range demoChanges {
 		branch := fmt.Sprintf("%s/%s", c.author, strings.ToLower(strings.ReplaceAll(c.title, " ", "-")))
 		number, err := d.host.OpenMR(demoRepository, fakehost.NewMR{Author: c.author, Head: branch, Base: demoTarget, Title: c.title, Files: c.files})
@@ -204,6 +225,13 @@ func (d *demo) until(ctx context.Context, what string, wanted func(snapshot) boo
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {
+		happened, err := d.bot.stir(time.Now(), d.known)
+		if err != nil {
+			return fmt.Errorf("while the demo waited for %s: %w", what, err)
+		}
+		if happened != "" {
+			d.tell.step("   %s", happened)
+		}
 		now, err := d.look(ctx)
 		if err == nil {
 			d.tell.see(now)
@@ -217,9 +245,6 @@ func (d *demo) until(ctx context.Context, what string, wanted func(snapshot) boo
 				return fmt.Errorf("waited for %s until the time was up: %s", what, now.summary())
 			}
 			return ctx.Err()
-		case ended := <-d.ended:
-			d.ended <- ended
-			return fmt.Errorf("the bot ended while the demo waited for %s: %w", what, errors.Join(ended))
 		case <-ticker.C:
 		}
 	}

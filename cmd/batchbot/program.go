@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/intake"
+	"github.com/batchbot/batchbot/bot/lease"
 	"github.com/batchbot/batchbot/bot/outbox"
 	"github.com/batchbot/batchbot/bot/reconcile"
 	"github.com/batchbot/batchbot/bot/round"
@@ -45,14 +46,21 @@ type program struct {
 	applier    *intake.Applier
 	reconciler *reconcile.Reconciler
 
+	pace lease.Pace // of the loops over deliveries and errands; zero: as they see fit
+
 	// roundsAfter holds rounds back until it is closed; nil starts them at once. The demo uses it to let everybody in first.
 	roundsAfter <-chan struct{}
 }
 
 // build opens and checks everything, and takes the address: when it returns, all that can be wrong with the settings has been
 // found. The caller closes the program.
-func build(ctx context.Context, settings config.Settings, log *slog.Logger) (p *program, err error) {
-	p = &program{log: log, settings: settings}
+func build(ctx context.Context, settings config.Settings, log *slog.Logger) (*program, error) {
+	return buildAt(ctx, settings, log, pace())
+}
+
+// buildAt is build with a pace for the loops over deliveries and errands.
+func buildAt(ctx context.Context, settings config.Settings, log *slog.Logger, pace lease.Pace) (p *program, err error) {
+	p = &program{log: log, settings: settings, pace: pace}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -74,7 +82,7 @@ func build(ctx context.Context, settings config.Settings, log *slog.Logger) (p *
 	}
 	p.url = baseURL(p.listener.Addr())
 
-	p.worker = intake.NewWorker(intake.WorkerConfig{Pace: pace(), Inbox: p.store, Webhooks: webhooks, Apply: p.applier.Apply, Logger: log})
+	p.worker = intake.NewWorker(intake.WorkerConfig{Pace: pace, Inbox: p.store, Webhooks: webhooks, Apply: p.applier.Apply, Logger: log})
 	p.looker = intake.NewLooker(intake.LookerConfig{
 		Applier: p.applier, Base: settings.Look.Interval, Most: settings.Look.MaxInterval, Report: p.meter.looked, Logger: log,
 	})
@@ -112,7 +120,7 @@ func (p *program) assemble(ctx context.Context, migrate bool) (adapters map[stri
 		return nil, err
 	}
 	p.sender = outbox.New(outbox.Config{
-		Pace: pace(), Store: p.store, Hosts: hosts, Git: git, Logger: log,
+		Pace: p.pace, Store: p.store, Hosts: hosts, Git: git, Logger: log,
 		Revisit: func(ctx context.Context, batchID int64) error { return p.driver.Revisit(ctx, batchID) },
 	})
 	p.driver = round.New(round.Config{
