@@ -93,7 +93,7 @@ func (i *instance) live(ctx context.Context, l life) (death, error) {
 	i.lives++
 	passed := filepath.Join(i.dir, fmt.Sprintf("passed-%s-%d", i.name, i.lives))
 	i.mu.Unlock()
-	c := exec.Command(i.binary, "serve", "--config", i.config) //nolint:noctx // it dies by SIGKILL, see below
+	c := exec.Command(i.binary, "serve", "--config", i.config)
 	c.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + i.dir, "TMPDIR=" + i.dir, "FAULT_POINT=" + l.fault, "FAULT_LOG=" + passed,
 		"FAULT_LEASE=" + shortLease.String(), fmt.Sprintf("BATCHBOT_LISTEN=127.0.0.1:%d", freePort()),
@@ -229,7 +229,7 @@ func passed(t *testing.T, dir string) map[string]int {
 func freePort() int {
 	for {
 		port := 10_000 + rand.IntN(10_000)
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil { //nolint:noctx // ends at once
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			_ = l.Close()
 			return port
 		}

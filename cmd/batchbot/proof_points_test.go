@@ -266,13 +266,13 @@ func (s *pointStory) end(t *testing.T) string {
 	return unnumbered(neutral(b.String()))
 }
 
-var commitNumber = regexp.MustCompile(`commit-\d+|\b[0-9a-f]{7}\b`)
+var commitNames = regexp.MustCompile(`commit-\d+|\b[0-9a-f]{7}\b`)
 
 // impatient is a host's client: an instance that hangs loses its webhooks.
 var impatient = &http.Client{Timeout: 3 * time.Second}
 
 // unnumbered drops which commit is which: branches begin at other moments, and builds at other bases.
-func unnumbered(text string) string { return commitNumber.ReplaceAllString(text, "commit") }
+func unnumbered(text string) string { return commitNames.ReplaceAllString(text, "commit") }
 
 // hand delivers a webhook to an instance, as the host does: once, and lost when nobody takes it.
 func hand(ctx context.Context, d fakehost.Delivery, to *instance, path string) error {

@@ -391,21 +391,7 @@ func (k *killer) killServer(ctx context.Context, server *mysqld) {
 // operate is the operator, who resumes a queue that parked because of a runner that seems broken. For no other reason may one park.
 func (k *killer) operate(ctx context.Context, t *testing.T, db *sql.DB, file string) {
 	for rest(ctx, 2*time.Second) {
-		rows, err := db.QueryContext(ctx, `SELECT r.host, q.reason FROM queue q JOIN repository r ON r.id = q.repository_id WHERE q.status = 3`)
-		if err != nil {
-			continue
-		}
-		parked := make(map[string]string)
-		for rows.Next() {
-			var host, reason string
-			if rows.Scan(&host, &reason) == nil {
-				parked[host] = reason
-			}
-		}
-		if rows.Close() != nil || rows.Err() != nil {
-			continue
-		}
-		for host, reason := range parked {
+		for host, reason := range parkedQueues(ctx, db) {
 			if code, _, _ := command(t, nil, "queue", "resume", "--config", file, host+"/"+e2eRepo+":main"); code != exitDone {
 				continue // the database is down
 			}
@@ -417,6 +403,26 @@ func (k *killer) operate(ctx context.Context, t *testing.T, db *sql.DB, file str
 			}
 		}
 	}
+}
+
+// parkedQueues reads why which host's queue is parked; nothing while the database is down.
+func parkedQueues(ctx context.Context, db *sql.DB) map[string]string {
+	rows, err := db.QueryContext(ctx, `SELECT r.host, q.reason FROM queue q JOIN repository r ON r.id = q.repository_id WHERE q.status = 3`)
+	if err != nil {
+		return nil
+	}
+	defer rows.Close()
+	parked := make(map[string]string)
+	for rows.Next() {
+		var host, reason string
+		if rows.Scan(&host, &reason) == nil {
+			parked[host] = reason
+		}
+	}
+	if rows.Err() != nil {
+		return nil
+	}
+	return parked
 }
 
 // mayPark tells the one reason for which a queue of these towns may park: CI that fails now and then whatever it is given.

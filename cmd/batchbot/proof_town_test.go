@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/config"
 	"github.com/batchbot/batchbot/githost/fakehost"
 )
 
@@ -134,7 +134,7 @@ func (w *town) push(ctx context.Context, t *testing.T, file, content string) {
 // certain.
 func (w *town) verdict(run fakehost.CIRun) string {
 	git := func(args ...string) string {
-		out, err := exec.Command("git", append([]string{"--git-dir", w.repo}, args...)...).Output() //nolint:noctx // ends at once
+		out, err := exec.Command("git", append([]string{"--git-dir", w.repo}, args...)...).Output()
 		if err != nil {
 			return ""
 		}
@@ -304,18 +304,8 @@ func (v *wish) ended(w *town, n townState) string {
 			right = []string{conflicts}
 		}
 	}
-	for _, r := range right {
-		if now == r {
-			return ""
-		}
+	if slices.Contains(right, now) {
+		return ""
 	}
 	return fmt.Sprintf("!%d is %s, not %s", v.number, now, strings.Join(right, " or "))
-}
-
-// title is the town's name in reports.
-func (w *town) title() string {
-	if w.kind == config.GitLab {
-		return "GitLab, landing " + string(w.landing)
-	}
-	return "GitHub, landing " + string(w.landing)
 }
