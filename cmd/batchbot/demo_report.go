@@ -246,7 +246,12 @@ func (r demoReport) writeTable(w io.Writer) error {
 	if !r.LandedEqualsTested {
 		same = "What landed is NOT what CI tested."
 	}
-	fmt.Fprintf(&b, "\n%d merge requests landed after %d CI runs, in %.1fs. %s\n", len(r.Landed), r.CIRuns, float64(r.ElapsedMS)/1000, same)
+	fmt.Fprintf(&b, "\n%d merge requests landed, in %.1fs. %s\n", len(r.Landed), float64(r.ElapsedMS)/1000, same)
+	fmt.Fprintf(&b, "CI ran %d times", r.CIRuns)
+	for _, x := range r.Rejected {
+		fmt.Fprintf(&b, "; #%d made %d batches red until it was found", x.Number, x.Runs)
+	}
+	b.WriteString(".\n")
 	if r.Kills > 0 {
 		fmt.Fprintf(&b, "Meanwhile batchbot was killed %d times.\n", r.Kills)
 	}
