@@ -5,7 +5,7 @@
 //
 // Usage: mutate [-run PATTERN] [-limit DURATION] [-mariadb], in the root of the
 // checkout, under scripts/with-mysql.sh; with -mariadb under scripts/with-mariadb.sh:
-// then what is tested on MySQL is tested there, and what concerns MariaDB only.
+// then what is tested on MySQL is tested there.
 package main
 
 import (
@@ -29,7 +29,7 @@ type mutation struct {
 	name   string // what is taken away
 	edits  []edit
 	test   string // FILE/NAME in storetest, or a test function of store by its name
-	engine string // sqlite, mysql or mariadb: on which the test is run
+	engine string // sqlite or mysql: on which the test is run
 }
 
 // edit replaces a text that occurs exactly once in a file.
@@ -38,17 +38,14 @@ type edit struct{ file, old, new string }
 // suites are the test functions that run storetest on an engine.
 var suites = map[string]string{"sqlite": "TestSQLite", "mysql": "TestMySQL", "mariadb": "TestMariaDB"}
 
-// on returns the mutations to try: those of SQLite and MySQL, or, for MariaDB, its own and those of MySQL whose test runs on either.
-func on(mariadb bool, all []mutation) []mutation {
+// onMariaDB returns the mutations to try there: those whose test runs on MySQL and MariaDB alike.
+func onMariaDB(all []mutation) []mutation {
 	var chosen []mutation
 	for _, m := range all {
-		switch {
-		case !mariadb && m.engine == "mariadb", mariadb && m.engine == "sqlite", mariadb && strings.HasPrefix(m.test, "Test"):
-			continue
-		case mariadb:
+		if m.engine == "mysql" && !strings.HasPrefix(m.test, "Test") {
 			m.engine = "mariadb"
+			chosen = append(chosen, m)
 		}
-		chosen = append(chosen, m)
 	}
 	return chosen
 }
@@ -77,7 +74,11 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, *limit)
-	err := run(ctx, ".", *only, on(*mariadb, mutations), os.Stdout)
+	all := mutations
+	if *mariadb {
+		all = onMariaDB(all)
+	}
+	err := run(ctx, ".", *only, all, os.Stdout)
 	cancel()
 	stop()
 	if err != nil {

@@ -51,6 +51,9 @@ const (
 `
 )
 
+// repeatable is the level that servers have by themselves.
+var repeatable = []edit{{inTx, "sql.LevelReadCommitted", "sql.LevelRepeatableRead"}}
+
 // pinnedToOrder makes the statements about requests walk the waiting order, as the optimizer might.
 var pinnedToOrder = []edit{{inDialect, `"{pinned}", "FORCE INDEX (PRIMARY)"`, `"{pinned}", "FORCE INDEX (idx_request_order)"`},
 	{inEffects, "UPDATE binding {pinned} SET", "UPDATE binding SET"}, {inEffects, "UPDATE outbox {pinned} SET", "UPDATE outbox SET"}}
@@ -110,12 +113,12 @@ var mutations = []mutation{
 		"guards/rows are locked in one order", "sqlite"},
 
 	// I3: admissions do not wait.
-	{"I3: READ COMMITTED", []edit{{inTx, "sql.LevelReadCommitted", "sql.LevelRepeatableRead"}}, "tx/runs at READ COMMITTED and takes UTC for the clock", "mysql"},
+	{"I3: READ COMMITTED", repeatable, "tx/runs at READ COMMITTED and takes UTC for the clock", "mysql"},
 	{"I3: the pin to the primary key", []edit{{inDialect, `"{pinned}", "FORCE INDEX (PRIMARY)"`, `"{pinned}", ""`}}, "claim/and settlement write by primary key", "mysql"},
 	{"I3: the pin to the primary key", []edit{{inDialect, `"{pinned}", "NOT INDEXED"`, `"{pinned}", ""`}}, "claim/and settlement write by primary key", "sqlite"},
-	{"I3: level and pin", slices.Concat([]edit{{inTx, "sql.LevelReadCommitted", "sql.LevelRepeatableRead"}}, pinnedToOrder, impatient),
+	{"I3: level and pin", slices.Concat(repeatable, pinnedToOrder, impatient),
 		"admission/never waits for an open claim or settlement (I3)", "mysql"},
-	{"I3: the pin, beside an open admission", slices.Concat(pinnedToOrder, impatient), "admission/is not waited for by a claim (I3)", "mariadb"},
+	{"I3: level and pin, beside an open admission", slices.Concat(repeatable, pinnedToOrder, impatient), "admission/is not waited for by a claim (I3)", "mysql"},
 	{"I3: lists are cut into chunks", []edit{{inDialect, "const chunkSize = 500", "const chunkSize = 100_000"}},
 		"claim/takes thousands in statements that grow with chunks only", "sqlite"},
 	{"I3: statements grow with chunks", []edit{{inDialect, "const chunkSize = 500", "const chunkSize = 25"}},

@@ -31,12 +31,17 @@ type holding struct {
 	release func()
 }
 
-// holdAtCommit stops a store's next transaction before its COMMIT: held is closed when it is there, and closing release lets it go on.
+// holdAtCommit stops the first transaction of a store that writes requests before its COMMIT: held is closed when it is there, and closing release lets it
+// go on.
 func (w *world) holdAtCommit(s storeHandle) (held, release chan struct{}) {
 	held, release = make(chan struct{}), make(chan struct{})
 	var once sync.Once
+	wrote := false
 	w.Intercept(s, func(statement string, _ []any) error {
-		if statement == "COMMIT" {
+		if strings.HasPrefix(statement, "UPDATE merge_batch_request") || strings.HasPrefix(statement, "INSERT INTO merge_batch_request") {
+			wrote = true
+		}
+		if statement == "COMMIT" && wrote {
 			once.Do(func() {
 				close(held)
 				<-release
@@ -328,12 +333,10 @@ func settleBesideAdmission(t *testing.T, db Database) {
 	w.invariants()
 }
 
-// openAdmission admits a merge request that is known already.
+// openAdmission admits a merge request.
 func (w *world) openAdmission(number int) holding {
 	w.Helper()
 	a := w.application(w.queue, number, true)
-	_, err := w.store.RecordMR(w.Context(), w.repo.ID, a.MR)
-	w.must(err)
 	return w.holdOpen("an admission", func(s *store.Store) error {
 		result, err := s.Apply(context.Background(), a)
 		if err == nil && result.Outcome != bot.ApplyDone {
