@@ -61,6 +61,11 @@ func readsClosed(t *testing.T, w World) {
 	if mr := read(t, w, number); mr.State != bot.MRClosed || mr.MergeSHA != "" {
 		t.Errorf("read state %v, merge commit %q", mr.State, mr.MergeSHA)
 	}
+	batch := openBatch(t, w, map[string]string{"b.txt": "b\n"})
+	w.Close(batch.Number, "bob")
+	if mr := read(t, w, batch.Number); mr.State != bot.MRClosed || mr.ClosedBy != "bob" {
+		t.Errorf("a batch MR that bob closed: state %v, closed by %q", mr.State, mr.ClosedBy)
+	}
 }
 
 func readsMerged(t *testing.T, w World) {
