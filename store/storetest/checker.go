@@ -89,8 +89,12 @@ var known = map[string]int64{
 // ended reports whether a merge request in this state may be applied anew.
 func ended(s bot.OperationStatus) bool { return bot.Reapply(s, "pinned", "newer") == bot.ReapplyReset }
 
+func newPicture() picture {
+	return picture{settled: make(map[int64]int), filled: make(map[string]bool), keys: make(map[string]int), appended: make(map[string]bool)}
+}
+
 func takePicture(ctx context.Context, db *sql.DB) (picture, error) {
-	p := picture{settled: make(map[int64]int), filled: make(map[string]bool), keys: make(map[string]int), appended: make(map[string]bool)}
+	p := newPicture()
 	rows, err := db.QueryContext(ctx, look)
 	if err != nil {
 		return p, err
@@ -104,7 +108,6 @@ func takePicture(ctx context.Context, db *sql.DB) (picture, error) {
 		}
 		p.add(table, key, f)
 	}
-	slices.SortFunc(p.history, func(a, b historyRow) int { return cmp.Compare(a.id, b.id) })
 	return p, rows.Err()
 }
 
@@ -248,6 +251,7 @@ func (p *picture) broken() []string {
 	}
 
 	// Every state has its entry in the history, and the entries are one chain: a write over a state that was not read would break it.
+	slices.SortFunc(p.history, func(a, b historyRow) int { return cmp.Compare(a.id, b.id) })
 	last, states, current := make(map[int64]historyRow), make(map[string]int64), make(map[string]bool)
 	entries := make(map[int64]int64)
 	for _, h := range p.history {
@@ -312,6 +316,10 @@ func (f *film) take(ctx context.Context, db *sql.DB) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.add(p), nil
+}
+
+func (f *film) add(p picture) []string {
 	f.pictures++
 	broken := p.broken()
 	if f.states == nil {
@@ -335,5 +343,5 @@ func (f *film) take(ctx context.Context, db *sql.DB) ([]string, error) {
 		}
 	}
 	f.versions, f.appended, f.filled = versions, p.appended, p.filled
-	return broken, nil
+	return broken
 }
