@@ -67,6 +67,9 @@ func Impatient(t testing.TB, s *Store) {
 	}
 }
 
+// Limit changes how long one read or one try of a transaction takes at most.
+func Limit(s *Store, d time.Duration) { s.limit = d }
+
 // Keep changes how long what was received is kept.
 func Keep(s *Store, r Retention) { s.keep = r.withDefaults() }
 

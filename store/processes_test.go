@@ -37,7 +37,7 @@ func migrateAsAProcess(place string) int {
 			return 1
 		}
 	}
-	fmt.Println("ready")
+	fmt.Fprintln(os.Stdout, "ready")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	failed := make(chan error, len(stores))
 	var group sync.WaitGroup

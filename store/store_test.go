@@ -72,7 +72,7 @@ func database(db storetest.Database, options store.Options) storetest.Database {
 		return s
 	}
 	db.Intercept, db.Transaction, db.LockTx = store.Intercept, store.Transaction, store.LockTx
-	db.MigrateTo = store.MigrateTo
+	db.MigrateTo, db.Limit = store.MigrateTo, store.Limit
 	db.Impatient, db.Keep, db.LockName = store.Impatient, store.Keep, func(env, what string) string {
 		if env == "default" && options.Env != "" {
 			env = options.Env

@@ -114,7 +114,7 @@ func (w *world) sample(version int64) {
 	if !w.severalWriters() {
 		moment = "(1767268800000001 + $1 * 86400000000)"
 	}
-	for _, statement := range strings.Split(sampleDay.ReplaceAllString(string(text), moment), ";\n") {
+	for statement := range strings.SplitSeq(sampleDay.ReplaceAllString(string(text), moment), ";\n") {
 		if strings.TrimSpace(statement) != "" {
 			w.execute(statement)
 		}

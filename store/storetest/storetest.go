@@ -29,6 +29,7 @@ type Database struct {
 		exec func(statement string, args ...any) (int64, error)) error) error
 	// MigrateTo brings the schema to a version, by this program's migrations and more of the test's own: file name → text.
 	MigrateTo func(ctx context.Context, s *store.Store, version int64, more map[string]string) error
+	Limit     func(s *store.Store, d time.Duration)   // changes how long one read or one try of a transaction takes at most
 	Impatient func(t testing.TB, s *store.Store)      // SQLite: no waiting for another writer
 	Keep      func(s *store.Store, r store.Retention) // changes how long what was received is kept
 	LockName  func(env, what string) string           // MySQL: how the server knows an advisory lock; env "default" is the database's own

@@ -25,6 +25,7 @@ var txTests = tests{
 	"an unknown outcome is looked at before trying again": txLooks,
 	"a context that ends leaves no ghost":                 txContext,
 	"a busy database is waited for":                       txBusy,
+	"nothing waits for a connection without end":          txLimit,
 	"runs at READ COMMITTED and takes UTC for the clock":  txSession,
 	"texts that are too long are cut, not refused":        txClips,
 }
@@ -311,6 +312,58 @@ func txBusy(t *testing.T, db Database) {
 	if queue, _, err := w.store.ReadQueue(t.Context(), w.queue.ID); err != nil || queue.State != bot.QueueParked {
 		t.Errorf("queue %+v %v", queue, err)
 	}
+}
+
+// Every connection is out. Whoever asks for one is told so in time, long before its own context ends.
+func txLimit(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	pool := 1
+	if db.severalWriters() {
+		pool = w.store.Pools()["main"].MaxOpenConnections
+	}
+	inside, finish := make(chan struct{}), make(chan struct{})
+	var hogs sync.WaitGroup
+	for n := range pool {
+		hogs.Go(func() {
+			err := db.Transaction(context.Background(), w.store, func(exec func(string, ...any) (int64, error)) error {
+				_, err := exec(auditRow, fmt.Sprint("hog ", n))
+				inside <- struct{}{}
+				<-finish
+				return err
+			}, nil)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range pool {
+		await(t, "every connection is out", inside)
+	}
+	db.Limit(w.store, 100*time.Millisecond)
+	patient, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := db.Transaction(patient, w.store, func(exec func(string, ...any) (int64, error)) error {
+		_, err := exec(auditRow, "late")
+		return err
+	}, nil)
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrAmbiguous) {
+		t.Errorf("a transaction: %v", err)
+	}
+	if db.severalWriters() {
+		if _, _, err := w.store.ReadQueue(patient, w.queue.ID); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a read: %v", err)
+		}
+	}
+	if patient.Err() != nil {
+		t.Error("they waited to the end of their own patience")
+	}
+	close(finish)
+	hogs.Wait()
+	db.Limit(w.store, time.Minute)
+	if w.audited("late") || !w.audited("hog 0") {
+		t.Error("who waited in vain left something, or who was there did not")
+	}
+	w.must(w.store.ParkQueue(t.Context(), w.queue.ID, "later"))
 }
 
 func txSession(t *testing.T, db Database) {
