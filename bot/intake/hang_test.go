@@ -3,6 +3,7 @@ package intake
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -59,7 +60,15 @@ func TestARepositoryThatHangsDelaysNoOther(t *testing.T) {
 			mu.Lock()
 			at, ok := applied[minute+1]
 			mu.Unlock()
-			// The first one comes behind seven claims of what hangs, of which only the first is waited for.
+			if minute == 0 {
+				inbox.mu.Lock()
+				held, putOff := inbox.deliveries[100], inbox.deliveries[150]
+				inbox.mu.Unlock()
+				if held.err != "" || !strings.Contains(putOff.err, "earlier deliveries of its repository") {
+					t.Errorf("of a crowd the hundredth says %q and the 150th %q, want that only the latter is put off", held.err, putOff.err)
+				}
+			}
+			// The first one comes behind seven claims of what hangs, of which only the first is waited for; the last find a crowd.
 			if took := at.Sub(came); !ok || took > 5*time.Second {
 				t.Errorf("minute %d: applied %v, after %s", minute, ok, took)
 			}

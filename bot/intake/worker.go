@@ -38,7 +38,7 @@ func NewWorker(c WorkerConfig) *Worker {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Worker{Bell: lease.NewBell(), config: c, crew: lease.NewCrew(c.Parallel)}
+	return &Worker{Bell: lease.NewBell(), config: c, crew: lease.NewCrew(c.Parallel, 4*c.Limit)}
 }
 
 // Run works until ctx ends. What is under way then may go on for the grace period. Deliveries of a repository whose host hangs keep nobody waiting.
@@ -54,7 +54,7 @@ func (w *Worker) Run(ctx context.Context) {
 			return false
 		}
 		passes.Go(func() { p.wait() })
-		lease.Wait(p.ended, w.config.Patience)
+		lease.Wait(p.fresh, w.config.Patience)
 		return p.claimed == w.config.Limit
 	})
 }
@@ -83,6 +83,7 @@ func (w *Worker) RunOnce(ctx context.Context) (Work, error) {
 type pass struct {
 	claimed int
 	ended   <-chan struct{}
+	fresh   <-chan struct{} // closed earlier where only what hung before is left
 	cancel  context.CancelFunc
 
 	mu   sync.Mutex
@@ -111,7 +112,7 @@ func (w *Worker) begin(ctx context.Context) (*pass, error) {
 	for _, queue := range w.sort(deliveries) {
 		judge := func(d parsed) bot.DeliveryOutcome { return w.outcome(work, d) }
 		place := queue[0].place()
-		if w.crew.Busy(place) {
+		if w.crew.Crowded(place) {
 			place = lease.Place{} // nobody is asked
 			judge = w.putOff
 		}
@@ -128,14 +129,14 @@ func (w *Worker) begin(ctx context.Context) (*pass, error) {
 			}
 		}})
 	}
-	p.ended = w.crew.Begin(work, lanes)
+	p.ended, p.fresh = w.crew.Begin(work, lanes)
 	return p, nil
 }
 
-// putOff is the outcome of a delivery of a repository where an earlier one still waits for an answer.
+// putOff is the outcome of a delivery of a repository where many earlier ones still wait for an answer.
 func (w *Worker) putOff(d parsed) bot.DeliveryOutcome {
 	return bot.DeliveryOutcome{
-		Status: bot.DeliveryDue, RetryIn: w.config.BackOff(d.Attempts), Error: "an earlier delivery of its repository still waits for the host",
+		Status: bot.DeliveryDue, RetryIn: max(w.config.BackOff(d.Attempts), w.config.Lease), Error: "earlier deliveries of its repository still wait for the host",
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 // Crew works on claimed rows side by side. It is shared by the passes of one loop.
 type Crew struct {
 	slots *Slots
+	crowd int
 
 	mu    sync.Mutex
 	lanes map[Place]int // begun and not ended
 }
 
-// NewCrew makes a crew that works on perHost lanes of a host at once.
-func NewCrew(perHost int) *Crew {
-	return &Crew{slots: NewSlots(perHost), lanes: make(map[Place]int)}
+// NewCrew makes a crew that works on perHost lanes of a host at once. A place with crowd lanes is crowded.
+func NewCrew(perHost, crowd int) *Crew {
+	return &Crew{slots: NewSlots(perHost), crowd: crowd, lanes: make(map[Place]int)}
 }
 
 // Lane is rows that are worked on one after the other, all of one place.
@@ -25,24 +26,28 @@ type Lane struct {
 	Work func()
 }
 
-// Busy reports whether lanes of an earlier pass are still under way at a place: something hangs there. Rows that are claimed meanwhile would only
-// queue up behind it until their lease is over; put them off instead.
-func (c *Crew) Busy(at Place) bool {
+// Crowded reports whether so many lanes of earlier passes are still under way at a place that more would only queue up behind them until their
+// lease is over: put their rows off instead.
+func (c *Crew) Crowded(at Place) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lanes[at] > 0
+	return c.lanes[at] >= c.crowd
 }
 
-// Begin starts every lane as soon as it has a slot, those of one place in the order given. ended is closed when the last one is done. What has
-// no slot when ctx ends is not worked on.
-func (c *Crew) Begin(ctx context.Context, lanes []Lane) (ended <-chan struct{}) {
+// Begin starts every lane as soon as it has a slot, those of one place in the order given. What has no slot when ctx ends is not worked on.
+// ended is closed when the last one is done, fresh when the last one of a place is where nothing of an earlier pass was under way: for who
+// hangs already nobody has to wait once more.
+func (c *Crew) Begin(ctx context.Context, lanes []Lane) (ended, fresh <-chan struct{}) {
 	at := make(map[Place][]Lane)
 	for _, l := range lanes {
 		at[l.Place] = append(at[l.Place], l)
 	}
-	var group sync.WaitGroup
+	var all, free sync.WaitGroup
 	for place, lanes := range at {
-		c.count(place, len(lanes))
+		group := &free
+		if c.count(place, len(lanes)) > len(lanes) {
+			group = &all
+		}
 		group.Go(func() {
 			for i, l := range lanes {
 				release, ok := c.slots.Take(ctx, place)
@@ -58,20 +63,26 @@ func (c *Crew) Begin(ctx context.Context, lanes []Lane) (ended <-chan struct{}) 
 			}
 		})
 	}
-	done := make(chan struct{})
+	done, freed := make(chan struct{}), make(chan struct{})
 	go func() {
-		group.Wait()
+		free.Wait()
+		close(freed)
+		all.Wait()
 		close(done)
 	}()
-	return done
+	return done, freed
 }
 
-func (c *Crew) count(at Place, n int) {
+// count adds to the lanes of a place and returns how many there are.
+func (c *Crew) count(at Place, n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lanes[at] += n; c.lanes[at] == 0 {
+	c.lanes[at] += n
+	now := c.lanes[at]
+	if now == 0 {
 		delete(c.lanes, at)
 	}
+	return now
 }
 
 // Wait waits until ended is closed, but no longer than patience, and reports whether it was.

@@ -12,7 +12,7 @@ import (
 func TestWhoHangsKeepsNobodyElseOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		crew := NewCrew(4)
+		crew := NewCrew(4, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		stuck, fine, elsewhere := Place{"git", 1}, Place{"git", 2}, Place{"other", 1}
@@ -30,8 +30,8 @@ func TestWhoHangsKeepsNobodyElseOut(t *testing.T) {
 		for _, p := range []Place{fine, fine, elsewhere} {
 			lanes = append(lanes, Lane{p, func() { note(p); time.Sleep(time.Second) }})
 		}
-		ended := crew.Begin(ctx, lanes)
-		if Wait(ended, 2*time.Second) {
+		ended, fresh := crew.Begin(ctx, lanes)
+		if Wait(ended, 2*time.Second) || Wait(fresh, 0) {
 			t.Error("it ended, whoever hangs")
 		}
 		counted := func(p Place) int {
@@ -42,12 +42,18 @@ func TestWhoHangsKeepsNobodyElseOut(t *testing.T) {
 		if counted(stuck) != 2 || counted(fine) != 2 || counted(elsewhere) != 1 {
 			t.Errorf("%d of those who hang began, %d and %d of the others: want half of a host's slots and all", counted(stuck), counted(fine), counted(elsewhere))
 		}
-		if !crew.Busy(stuck) || crew.Busy(fine) || crew.Busy(elsewhere) {
+		if !crew.Crowded(stuck) || crew.Crowded(fine) || crew.Crowded(elsewhere) {
 			t.Error("who hangs is not told from who does not")
+		}
+		// Nobody waits a second time for who hangs already.
+		start := time.Now()
+		again, fresh := crew.Begin(ctx, []Lane{{stuck, func() {}}, {fine, func() { time.Sleep(time.Second) }}})
+		if !Wait(fresh, time.Hour) || time.Since(start) != time.Second || Wait(again, 0) {
+			t.Errorf("what does not hang ended after %s", time.Since(start))
 		}
 		cancel()
 		<-ended
-		if counted(stuck) != 2 || crew.Busy(stuck) {
+		if counted(stuck) != 2 || crew.Crowded(stuck) {
 			t.Errorf("%d began, want none when nobody waits for it any more", counted(stuck))
 		}
 	})
@@ -55,7 +61,7 @@ func TestWhoHangsKeepsNobodyElseOut(t *testing.T) {
 
 func TestWhatIsOfOnePlaceBeginsInOrder(t *testing.T) {
 	t.Parallel()
-	crew := NewCrew(1)
+	crew := NewCrew(1, 10)
 	var mu sync.Mutex
 	var got []int
 	var lanes []Lane
@@ -66,7 +72,8 @@ func TestWhatIsOfOnePlaceBeginsInOrder(t *testing.T) {
 			got = append(got, n)
 		}})
 	}
-	<-crew.Begin(t.Context(), lanes)
+	ended, _ := crew.Begin(t.Context(), lanes)
+	<-ended
 	if len(got) != 20 || !slices.IsSorted(got) {
 		t.Errorf("done in the order %v", got)
 	}

@@ -39,7 +39,7 @@ func New(c Config) *Sender {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Sender{Bell: lease.NewBell(), config: c, crew: lease.NewCrew(c.Parallel)}
+	return &Sender{Bell: lease.NewBell(), config: c, crew: lease.NewCrew(c.Parallel, 4*c.Limit)}
 }
 
 // Run sends until ctx ends. What is under way then may go on for the grace period. Errands of a repository whose host hangs keep nobody waiting.
@@ -55,7 +55,7 @@ func (s *Sender) Run(ctx context.Context) {
 			return false
 		}
 		passes.Go(func() { p.wait() })
-		lease.Wait(p.ended, s.config.Patience)
+		lease.Wait(p.fresh, s.config.Patience)
 		return p.claimed == s.config.Limit
 	})
 }
@@ -82,6 +82,7 @@ func (s *Sender) RunOnce(ctx context.Context) (Sent, error) {
 type pass struct {
 	claimed int
 	ended   <-chan struct{}
+	fresh   <-chan struct{} // closed earlier where only what hung before is left
 	cancel  context.CancelFunc
 
 	mu   sync.Mutex
@@ -131,10 +132,10 @@ func (s *Sender) begin(ctx context.Context) (*pass, error) {
 			fault.After(fault.Errand)
 			return v
 		}
-		if s.crew.Busy(place) {
+		if s.crew.Crowded(place) {
 			place = lease.Place{} // nobody is asked
 			do = func() verdict {
-				return verdict{after: s.config.BackOff(e.Attempts), reason: "an earlier errand of its repository still waits for the host"}
+				return verdict{after: max(s.config.BackOff(e.Attempts), s.config.Lease), reason: "earlier errands of its repository still wait for the host"}
 			}
 		}
 		lanes[i] = lease.Lane{Place: place, Work: func() {
@@ -145,7 +146,7 @@ func (s *Sender) begin(ctx context.Context) (*pass, error) {
 			p.count(v, s.finish(ctx, e, v))
 		}}
 	}
-	p.ended = s.crew.Begin(work, lanes)
+	p.ended, p.fresh = s.crew.Begin(work, lanes)
 	return p, nil
 }
 
