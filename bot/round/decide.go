@@ -115,7 +115,7 @@ func decideFree(v view) action {
 // decideMerged decides about a batch MR that reads merged: into the target, or by a person's retargeting somewhere else.
 func decideMerged(v view) action {
 	if v.mr.Target != v.queue.Target && !v.headLanded {
-		return action{verb: fail, code: bot.CodeClosed, why: "a person merged the batch MR into " + v.mr.Target}
+		return action{verb: fail, code: bot.CodeClosed, why: "a person merged the batch MR into " + v.mr.Target + "; ask why, then resume the queue"}
 	}
 	return action{verb: settleLanded, why: "the batch MR reads merged"}
 }
@@ -129,7 +129,7 @@ func decideClosed(v view) action {
 	if v.branchGone || v.batch.Restores > 0 {
 		return action{verb: fail, code: bot.CodeBranchDeleted, why: by + " deleted the batch branch, and the batch MR is closed; leave branches batchbot/* alone, then resume the queue"}
 	}
-	return action{verb: fail, code: bot.CodeClosed, why: by + " closed the batch MR"}
+	return action{verb: fail, code: bot.CodeClosed, why: by + " closed the batch MR; ask why, then resume the queue"}
 }
 
 // decideBlocked lets a person's hand on the host resolve a blocked batch: merged or closed, or the foreign push undone. A host that answers again
@@ -160,17 +160,17 @@ func overdue(v view) bool {
 
 func decideOverdue(v view) action {
 	if v.batch.Phase != bot.PhaseOpened {
-		return action{verb: fail, code: bot.CodeHostGone, why: "the batch could not be built or opened in time; see the log for what the host answered"}
+		return action{verb: fail, code: bot.CodeHostGone, why: "the batch could not be built or opened in time; see the log for what the host answered, then resume the queue"}
 	}
 	switch {
 	case v.batch.Code == bot.CodeNeedsApproval || v.batch.Code == bot.CodeManual:
-		return action{verb: fail, code: bot.CodeMergeRefused, why: "nobody did what the batch MR waited for: " + v.batch.Message}
+		return action{verb: fail, code: bot.CodeMergeRefused, why: "nobody did what the batch MR waited for: " + v.batch.Message + "; see to that in time, then resume the queue"}
 	case v.checks.Verdict == 0 && v.mr.State == bot.MROpen && v.headKnown && v.mr.HeadSHA != v.batch.HeadSHA && v.targetTip == v.batch.BaseSHA:
 		return action{verb: fail, code: bot.CodeHostGone, why: "the host never showed the batch head on the batch MR; see its status page, then resume the queue"}
 	case v.checks.Verdict == 0:
 		return decideOpened(v) // something else than CI is the matter
 	case v.checks.Verdict == bot.CIMissing:
-		return action{verb: fail, code: bot.CodeNoCI, concl: "none", why: "no check appeared on the batch head; set checks.none to pass if the target has no CI"}
+		return action{verb: fail, code: bot.CodeNoCI, concl: "none", why: "no check appeared on the batch head; set checks.none to pass if the target has no CI, then resume the queue"}
 	case v.checks.Verdict == bot.CIGreen:
 		return decideOpened(v)
 	case v.checks.Verdict == bot.CICancelled:
@@ -188,7 +188,7 @@ func decideOpened(v view) action {
 	case v.mr.State == bot.MRClosed:
 		return decideClosed(v)
 	case v.mr.Target != v.queue.Target:
-		return action{verb: fail, code: bot.CodeClosed, why: "a person retargeted the batch MR to " + v.mr.Target}
+		return action{verb: fail, code: bot.CodeClosed, why: "a person retargeted the batch MR to " + v.mr.Target + "; ask why, then resume the queue"}
 	case v.mr.HeadSHA != v.batch.HeadSHA && v.headKnown:
 		return action{verb: rest, after: settleDown, why: "the host still shows an earlier head"}
 	case v.mr.HeadSHA != v.batch.HeadSHA:

@@ -141,6 +141,9 @@ func TestDecide(t *testing.T) {
 			if got.verb != c.want || got.code != c.code {
 				t.Errorf("decided verb %d, code %q (%s); want verb %d, code %q", got.verb, got.code, got.why, c.want, c.code)
 			}
+			if got.verb == fail && got.code.Parks() && !strings.HasSuffix(got.why, "then resume the queue") {
+				t.Errorf("a queue parks without its remedy: %q", got.why)
+			}
 		})
 	}
 }

@@ -169,7 +169,7 @@ func (d *Driver) rule(ctx context.Context, t tick, o bot.OperatorOrder, r ruling
 	default:
 		// The word is recorded as a failure like any other, which whoever comes next carries on.
 		change := bot.BatchChange{
-			Code: r.code, Message: o.By + " ended the batch", Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion, ExtendBy: outcomeLimit,
+			Code: r.code, Message: o.By + " ended the batch; ask why, then resume the queue", Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion, ExtendBy: outcomeLimit,
 			By: o.By, Source: o.Source,
 		}
 		if t.batch.Status == bot.BatchBlocked {

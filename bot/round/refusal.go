@@ -32,7 +32,7 @@ func (d *Driver) pushRefused(ctx context.Context, t tick, built bot.Build, heads
 		return Result{}, fmt.Errorf("pushing %s without members: %w", branch, err)
 	}
 	if outcome.Result != bot.PushDone {
-		return d.act(ctx, t, action{verb: fail, code: bot.CodePushRefused, why: "the host refused the push of the batch branch: " + said})
+		return d.act(ctx, t, action{verb: fail, code: bot.CodePushRefused, why: "the host refused the push of the batch branch: " + said + "; let the bot push to batchbot/**, then resume the queue"})
 	}
 	if len(riders) == 1 {
 		return d.evictAll(ctx, t, []bot.Move{refusedMove(riders[0], said)})
