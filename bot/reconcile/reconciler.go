@@ -233,7 +233,7 @@ func (r *Reconciler) Run(ctx context.Context, every time.Duration) {
 			return
 		case <-timer.C:
 		}
-		if err := r.once(ctx, every); err != nil && ctx.Err() == nil {
+		if err := r.once(ctx, max(every, time.Minute)); err != nil && ctx.Err() == nil {
 			r.config.Logger.Warn("could not reconcile everything", "error", err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/reconcile"
+	"github.com/batchbot/batchbot/config"
 	"github.com/batchbot/batchbot/githost/fakehost"
 )
 
@@ -78,6 +79,25 @@ func TestAnOperatorReconciles(t *testing.T) {
 		if code, _, stderr := run(test.args...); code != test.code || !strings.Contains(stderr, test.says) {
 			t.Errorf("%v exits %d: %q", test.args, code, stderr)
 		}
+	}
+}
+
+// On either host a bot that is well has no differences, right after it landed something.
+func TestNothingDiffersAfterALanding(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{config.GitHub, config.GitLab} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, benchSettings{kind: kind})
+			landed, waits := b.opened(t, "first"), b.open(t, fakehost.NewMR{Head: "second"})
+			b.becomes(t, landed, bot.OperationMerged)
+			b.say(t, waits, "ada", "/batch")
+			b.becomes(t, waits, bot.OperationPendingApproval)
+			within(t, benchLimit, "silence", func() bool { return b.quiet(t) })
+			if code, stdout, stderr := command(t, nil, "reconcile", "--config", b.file); code != exitDone || stdout != "no differences\n" {
+				t.Errorf("it exits %d: %q %q", code, stdout, stderr)
+			}
+		})
 	}
 }
 
