@@ -96,7 +96,7 @@ func (i *instance) live(ctx context.Context, l life) (death, error) {
 	c := exec.Command(i.binary, "serve", "--config", i.config)
 	c.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + i.dir, "TMPDIR=" + i.dir, "FAULT_POINT=" + l.fault, "FAULT_LOG=" + passed,
-		"FAULT_LEASE=" + shortLease.String(), fmt.Sprintf("BATCHBOT_LISTEN=127.0.0.1:%d", freePort()),
+		"FAULT_LEASE=" + shortLease.String(), "FAULT_MUTANT=" + os.Getenv("MUTANT"), fmt.Sprintf("BATCHBOT_LISTEN=127.0.0.1:%d", freePort()),
 	}
 	stderr, err := c.StderrPipe()
 	if err != nil {
