@@ -228,6 +228,6 @@ func TestTheSameRowsMeanTheSameChoice(t *testing.T) {
 			t.Fatal("another choice from the same rows")
 		}
 	}
-	for q.step() {
+	for w.runs < 2000 && q.step() {
 	}
 }
