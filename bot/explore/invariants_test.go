@@ -266,16 +266,23 @@ func batchOf(branch string) int64 {
 
 // checkHost looks at what the bot made there: I8.
 func (w *world) checkHost() {
-	branches := make(map[int64]string)
+	branches, open := make(map[int64]string), make(map[int64]int)
 	for _, m := range w.host.mrs {
 		if m.Author != theBot {
 			continue
 		}
 		id := batchOf(m.SourceBranch)
-		if branches[id] != "" {
-			w.violate("I8: batch %d has two merge requests, from %s and %s", id, branches[id], m.SourceBranch)
+		if branches[id] != "" && branches[id] != m.SourceBranch {
+			w.violate("I8: batch %d has two branches, %s and %s", id, branches[id], m.SourceBranch)
 		}
 		branches[id] = m.SourceBranch
+		if m.State != bot.MROpen {
+			continue
+		}
+		if open[id] != 0 {
+			w.violate("I8: batch %d has two merge requests, !%d and !%d", id, open[id], m.Number)
+		}
+		open[id] = m.Number
 	}
 	comments := make(map[string]bool)
 	for _, s := range w.host.said {

@@ -184,6 +184,10 @@ func (w *world) pushMember() string {
 	if !ok {
 		return ""
 	}
+	return w.pushTo(m)
+}
+
+func (w *world) pushTo(m *mergeRequest) string {
 	head, tip := w.host.git.commits[m.HeadSHA], w.host.git.at(heads(target))
 	var c *commit
 	switch {
@@ -401,14 +405,22 @@ func (w *world) deliver() {
 	letter := w.post[i]
 	fate := w.rng.IntN(100)
 	switch {
-	case w.quiet || fate < 70: // arrives
-		w.post = slices.Delete(w.post, i, i+1)
-	case fate < 70+w.lossy: // lost
+	case w.quiet || fate < 70:
+		w.handOver(i, false)
+	case fate < 70+w.lossy:
 		w.post = slices.Delete(w.post, i, i+1)
 		w.counts.lost++
 		w.log("webhook %s %s is lost", letter.key, kindName(letter.event.Kind))
-		return
-	default: // arrives, and will again
+	default:
+		w.handOver(i, true)
+	}
+}
+
+// handOver gives a webhook to one of the bots; again: it will come a second time.
+func (w *world) handOver(i int, again bool) {
+	letter := w.post[i]
+	if !again {
+		w.post = slices.Delete(w.post, i, i+1)
 	}
 	awake := slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool { return in == nil || in.isDead() || in.asleep })
 	if len(awake) == 0 {

@@ -264,6 +264,14 @@ func (w *world) step() {
 			}
 		}
 	}
+	if !w.quiet && w.rng.IntN(3) == 0 {
+		for _, s := range stops {
+			if strings.HasPrefix(s.key, "round: merge !") || strings.HasPrefix(s.key, "round: fast-forward ") {
+				w.meddle(s)
+				return
+			}
+		}
+	}
 	ready := len(stops) + len(starts)
 	if !w.quiet && w.rng.IntN(9) == 0 || (ready == 0 && !w.quiet && w.rng.IntN(3) > 0) {
 		w.disturb()
@@ -350,10 +358,7 @@ func (w *world) disturb() {
 	case n == 0:
 		in := w.instances[w.rng.IntN(len(w.instances))]
 		if in != nil && !in.isDead() && !in.asleep {
-			in.drop() // its connection is lost meanwhile, and with it its locks
-			in.asleep, in.wakes = true, time.Now().Add(time.Duration(5+w.rng.IntN(300))*time.Second)
-			w.counts.sleeps++
-			w.log("%s sleeps until %s", in, in.wakes.UTC().Format("15:04:05"))
+			w.sleep(in)
 		}
 	case n == 1:
 		in := w.instances[w.rng.IntN(len(w.instances))]
@@ -367,6 +372,38 @@ func (w *world) disturb() {
 	default:
 		w.act()
 	}
+}
+
+// meddle does something at the worst moment: right before the landing call.
+func (w *world) meddle(s *stop) {
+	switch w.rng.IntN(6) {
+	case 0:
+		w.log("people: %s", w.pushTarget())
+	case 1, 2:
+		rider, ok := w.members(func(m *mergeRequest) bool {
+			return isOpen(m) && slices.ContainsFunc(w.look().Operations, func(o bot.Operation) bool {
+				return o.Number == m.Number && o.Status == bot.OperationBatched
+			})
+		})
+		if !ok {
+			return
+		}
+		w.log("people: %s", w.pushTo(rider))
+		w.post = append(w.post, w.takeEvents()...)
+		w.handOver(len(w.post)-1, false) // that the merge request changed
+	case 3:
+		w.sleep(s.in)
+	default:
+		w.deliver()
+	}
+}
+
+// sleep stops an instance for a while: nothing of it runs, and it does not know.
+func (w *world) sleep(in *instance) {
+	in.drop() // its connection is lost meanwhile, and with it its locks
+	in.asleep, in.wakes = true, time.Now().Add(time.Duration(5+w.rng.IntN(300))*time.Second)
+	w.counts.sleeps++
+	w.log("%s sleeps until %s", in, in.wakes.UTC().Format("15:04:05"))
 }
 
 // tend wakes who slept long enough, restarts who is dead, and ends the CI runs whose time has come.

@@ -323,9 +323,29 @@ func (d *Driver) open(ctx context.Context, t tick) (Result, error) {
 		// After a rebuild the table of members is another one. It is read by people only: a failure delays it to the next build.
 		d.Logger.Warn("editing the batch MR", "batch", t.batch.ID, "mr", mr.Number, "error", err)
 	}
-	return d.change(ctx, t, fmt.Sprintf("%s !%d", did, mr.Number), bot.BatchChange{
+	result, err := d.change(ctx, t, fmt.Sprintf("%s !%d", did, mr.Number), bot.BatchChange{
 		Phase: bot.PhaseOpened, MRNumber: mr.Number, Refusals: t.batch.Refusals,
 	}, true)
+	if err == nil && !result.Again {
+		return result, d.closeStray(ctx, t, mr.Number)
+	}
+	return result, err
+}
+
+// closeStray closes an MR that was opened from the batch branch when the batch was over already, or had one: whoever looks, sleeps and then opens
+// comes too late. While the batch goes on without one, the next look finds it.
+func (d *Driver) closeStray(ctx context.Context, t tick, number int) error {
+	view, err := d.Store.BatchView(ctx, t.batch.ID)
+	if err != nil {
+		return fmt.Errorf("reading what became of batch %d: %w", t.batch.ID, err)
+	}
+	if b := view.Batch; b.MRNumber == number || (b.MRNumber == 0 && b.Status.Active()) {
+		return nil
+	}
+	if err := t.host.CloseMR(ctx, t.repo, number); err != nil {
+		return fmt.Errorf("closing the MR !%d that batch %d does not know: %w", number, t.batch.ID, err)
+	}
+	return nil
 }
 
 // land makes the landing call. LANDING stands in the row; whatever happens from here on, the next look at the host and the

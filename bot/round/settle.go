@@ -16,6 +16,11 @@ import (
 // the tested one in the same breath, so that the queue starts nothing before a difference is on record. So are those who left the batch
 // before: whose head was brought in all the same, say inside of another member's, is MERGED too, and that is an alarm.
 func (d *Driver) settleLanded(ctx context.Context, t tick) (Result, error) {
+	var err error
+	// A crash may have kept the number from being recorded, and what landed is only known by the MR that somebody merged.
+	if t.batch.MRNumber, err = d.findMR(ctx, t); err != nil {
+		return Result{}, err
+	}
 	if t.mr.State != bot.MRMerged && t.batch.MRNumber != 0 {
 		mr, err := t.host.ReadMR(ctx, t.repo, t.batch.MRNumber)
 		if err != nil {
