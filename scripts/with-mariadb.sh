@@ -22,7 +22,7 @@ remedies=(
   "use Debian with access to its package archive"
 )
 ways=(debian_server)
-options=()
+options=(--max-allowed-packet=64M)
 
 initialize() {
   local share=$cache/server/usr/share/mysql script
