@@ -146,7 +146,7 @@ func (w *town) verdict(run fakehost.CIRun) string {
 	members, _ := strconv.Atoi(git("rev-list", "--count", "--first-parent", run.SHA, "^main"))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if members > 1 && w.dice.IntN(8) == 0 {
+	if members > 1 && w.dice.IntN(12) == 0 {
 		w.flakes++
 		return "failure"
 	}
