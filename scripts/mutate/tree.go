@@ -119,10 +119,13 @@ func (t tree) try(ctx context.Context, m mutation) (caught bool, err error) {
 	return false, fmt.Errorf("%q: its test came to no end of its own: %w\n%s", m.name, err, printed)
 }
 
+// unoptimised keeps what each mutation compiles anew from being optimised, which takes several times longer than compiling it.
+const unoptimised = "-gcflags=github.com/batchbot/batchbot/store/...=-N -l"
+
 // compile builds the store's test binary. With -trimpath the build cache does not care where the copy lies.
 func (t tree) compile(ctx context.Context) (binary string, err error) {
 	binary = filepath.Join(t.dir, "store.test")
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-tags", "mariadb", "-trimpath", "-ldflags=-s -w", "-o", binary, "./store")
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-tags", "mariadb", "-trimpath", "-ldflags=-s -w", unoptimised, "-o", binary, "./store")
 	cmd.Dir, cmd.WaitDelay = t.dir, 5*time.Second
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if printed, err := cmd.CombinedOutput(); err != nil {
