@@ -49,11 +49,22 @@ test: ## Run all tests on SQLite and a real MySQL (PKG=./store RUN=TestX RACE=0|
 	         "On Debian: apt-get install gcc libc6-dev" >&2; exit 1 ;; \
 	esac; \
 	set -x; scripts/with-mysql.sh go test $$race -count=1 -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) $(PKG) || exit; \
-	$(if $(RUN)$(filter-out ./...,$(PKG)),,[ -z "$$race" ] || go test -count=1 -run TestTargets ./bot/plan)
+	$(if $(RUN)$(filter-out ./...,$(PKG)),,[ -z "$$race" ] || go test -count=1 -run TestTargets ./bot/plan || exit; \
+	EXPLORE_SCHEDULES=2000 go test -count=1 -run '^TestSchedules$$' ./bot/explore)
 
 .PHONY: simulate
 simulate: ## Run the planner on 15 queues of 100,000 changes; print what it saves, fail below its targets
 	@cd bot/plan && SIMULATE=1 go test -count=1 -run TestTargets
+
+.PHONY: explore
+explore: ## Play 10,000 random schedules of three bots in memory, and 100 on SQLite and git (COUNT=n FIRST=seed); SEED=n plays one again
+	EXPLORE_SCHEDULES=$(if $(filter file,$(origin COUNT)),10000,$(COUNT)) EXPLORE_REAL=100 EXPLORE_FIRST=$(FIRST) EXPLORE_SEED=$(SEED) \
+	  go test -count=1 -timeout 1h -v -run '$(if $(SEED),^TestSchedules$$,^TestSchedules)' ./bot/explore
+
+.PHONY: mutate
+mutate: ## Take each guard of the protocol away; fails when no random schedule notices (RUN=words of the guard)
+	@mkdir -p .cache && go test -tags mutate -c -o .cache/mutate.test ./bot/explore
+	@set -o pipefail; EXPLORE_GUARD='$(RUN)' .cache/mutate.test -test.run '^TestMutants$$' -test.timeout 1h | sed '/^PASS$$/d'
 
 .PHONY: test-databases
 test-databases: ## Run the store's tests on SQLite, a real MySQL and a real MariaDB 10.11 (RUN=TestX)

@@ -33,7 +33,7 @@ func TestSchedules(t *testing.T) {
 		p.report(t, uint64(seed), 5)
 		return
 	}
-	playAll(t, uint64(number(t, "EXPLORE_FIRST", 1)), number(t, "EXPLORE_SCHEDULES", 200), 2)
+	playAll(t, uint64(number(t, "EXPLORE_FIRST", 1)), number(t, "EXPLORE_SCHEDULES", 60), 2)
 }
 
 // A seed is a schedule: played twice, every step is the same.

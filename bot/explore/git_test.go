@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -22,6 +23,7 @@ import (
 type disk struct {
 	dir    string
 	copied map[string]bool
+	refs   map[string]string // as copied last
 }
 
 func newDisk(dir string) (*disk, error) {
@@ -60,7 +62,7 @@ func (d *disk) copy(r *repository) error {
 			continue
 		}
 		var tree bytes.Buffer
-		for _, path := range slices.Sorted(keys(c.files)) {
+		for _, path := range slices.Sorted(maps.Keys(c.files)) {
 			blob := []byte(c.files[path])
 			if err := d.object("blob", blob); err != nil {
 				return err
@@ -76,6 +78,14 @@ func (d *disk) copy(r *repository) error {
 			return err
 		}
 	}
+	for ref, id := range d.refs {
+		if r.refs[ref] == "" && id != "" {
+			if err := os.Remove(filepath.Join(d.dir, filepath.FromSlash(ref))); err != nil && !os.IsNotExist(err) {
+				return err
+			}
+		}
+	}
+	d.refs = maps.Clone(r.refs)
 	for ref, id := range r.refs {
 		path := filepath.Join(d.dir, filepath.FromSlash(ref))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -86,16 +96,6 @@ func (d *disk) copy(r *repository) error {
 		}
 	}
 	return nil
-}
-
-func keys(f files) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for path := range f {
-			if !yield(path) {
-				return
-			}
-		}
-	}
 }
 
 // Git in memory and gitmerge with real git say the same about random histories: trees and commits to the last digit, conflicts with their

@@ -130,12 +130,17 @@ func (g *graph) commit(f files, who string, when time.Time, message string, pare
 	if known := g.commits[id]; known != nil {
 		return known
 	}
-	c := &commit{id: id, index: len(g.ordered), tree: tree, files: f, parents: parents, raw: body.String()}
-	for _, p := range parents {
+	return g.add(&commit{id: id, tree: tree, files: f, parents: parents, raw: body.String()})
+}
+
+// add gives a commit its place among the others.
+func (g *graph) add(c *commit) *commit {
+	c.index = len(g.ordered)
+	for _, p := range c.parents {
 		c.past = c.past.with(p.past)
 	}
 	c.past = c.past.add(c.index)
-	g.commits[id] = c
+	g.commits[c.id] = c
 	g.ordered = append(g.ordered, c)
 	return c
 }
