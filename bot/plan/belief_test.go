@@ -95,7 +95,7 @@ func TestRatesOf(t *testing.T) {
 	}{
 		{"a new queue", 0.01, nil, 1.0 / 50, 0.01},
 		{"what lands is good", 0.01, []bot.Trial{green(1, 0, 30), green(2, 0, 20)}, 1.0 / 100, 0.5 / 52},
-		{"a culprit found", 0, []bot.Trial{red(1, 0, 4), green(2, 1, 2), rejected(3, 1)}, 2.0 / 53, 0},
+		{"a culprit found, behind which a flake may hide", 0.01, []bot.Trial{red(1, 0, 4), green(2, 1, 2), rejected(3, 1)}, 2.0 / 53, 0.5 / 50.5},
 		{"a search that found nobody was for a flake", 0, []bot.Trial{red(1, 0, 4), green(2, 1, 2), green(3, 0, 9), green(4, 1, 2)}, 1.0 / 63, 1.0 / 54},
 		{"the same set again, and green", 0, []bot.Trial{red(1, 0, 4), red(2, 1, 4), green(3, 1, 4)}, 1.0 / 54, 1.0 / 52},
 		{"what was given back may have held the culprit", 0, []bot.Trial{red(1, 0, 4), red(2, 1, 2), green(3, 1, 2)}, 1.0 / 52, 1.0 / 52},

@@ -59,13 +59,13 @@ func TestAfterRed(t *testing.T) {
 			Red{Cohort: 7}, "its 7 members are suspects",
 		},
 		{
-			"one search alone is no row, however long", append(calm[:2:2], red(3, 0, 64), red(4, 3, 32), red(5, 3, 16), red(6, 3, 8), red(7, 3, 4), red(8, 3, 2)),
-			bot.Batch{ID: 9, Kind: bot.BatchProbe, Cohort: 3, Tested: 1},
-			Red{Cohort: 3, FreeCohort: 3, Fail: true}, "it was red alone and is the cause with a probability of 99 %",
+			"two searches are not several", append(calm[:2:2], red(3, 0, 9), red(4, 3, 4), red(5, 3, 2)), bot.Batch{ID: 6, Kind: bot.BatchFresh, Tested: 5},
+			Red{Cohort: 6}, "its 5 members are suspects",
 		},
 		{
-			"nor is what such a queue may well do", []bot.Trial{red(1, 0, 35), red(2, 0, 35)}, bot.Batch{ID: 3, Kind: bot.BatchFresh, Tested: 35},
-			Red{Cohort: 3}, "its 35 members are suspects",
+			"nor are three in a queue in which that may well happen", []bot.Trial{red(1, 0, 35), red(2, 1, 17), red(3, 1, 8), red(4, 0, 35), red(5, 1, 4), red(6, 1, 2), rejected(7, 1)},
+			bot.Batch{ID: 8, Kind: bot.BatchFresh, Tested: 35},
+			Red{Cohort: 8}, "its 35 members are suspects",
 		},
 		{
 			"a curated batch where a flake is likelier", calm, bot.Batch{ID: 9, Kind: bot.BatchCurated, Cohort: 4, Tested: 3},
