@@ -120,6 +120,7 @@ lint: $(LINT) ## Check formatting, vet, the import directions and all other lint
 	go mod tidy -diff
 	go vet ./...
 	$(LINTER) run ./...
+	$(LINTER) run --build-tags faultpoints ./bot/fault ./cmd/batchbot
 
 .PHONY: fix
 fix: $(LINT) ## Mend what the linters can mend by themselves

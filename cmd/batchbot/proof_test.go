@@ -90,7 +90,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	for _, point := range faultPoints() {
-		if kills[point] == 0 {
+		if count >= 5 && kills[point] == 0 {
 			t.Errorf("nobody died %s: the storms are too short to say anything about it", point)
 		}
 	}

@@ -37,7 +37,10 @@ const (
 type wish struct {
 	fate
 	number, rival int
-	author        string
+	author, head  string
+
+	once  sync.Once
+	rides chan struct{} // closed when CI runs on a batch with it
 }
 
 // town is a Git host with a repository and its people.
@@ -63,7 +66,7 @@ func newTown(t *testing.T, kind string, landing bot.Landing, n int, seed uint64,
 	w.repo = filepath.Join(w.dir, "git", "acme", "app.git")
 	w.host.SetWebhook("http://nobody.invalid", hookSecret) // a GitLab sends to a hook only; where to, deliver says
 	w.host.SetDeliver(func(ctx context.Context, d fakehost.Delivery) error { return w.deliver(ctx, d, instances) })
-	w.host.SetCI(fakehost.CI{Mode: fakehost.CIDelayed, Delay: 150 * time.Millisecond, BranchPrefix: bot.BatchBranchPrefix, Verdict: w.verdict})
+	w.host.SetCI(fakehost.CI{Mode: fakehost.CIDelayed, Delay: 400 * time.Millisecond, BranchPrefix: bot.BatchBranchPrefix, Verdict: w.verdict, OnStart: w.started})
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -101,7 +104,9 @@ func newTown(t *testing.T, kind string, landing bot.Landing, n int, seed uint64,
 		open := func(v *wish, branch string) {
 			number, err := w.host.OpenMR(e2eRepo, fakehost.NewMR{Author: v.author, Head: branch, Title: "Change " + branch, Files: files, Fork: f == fated && i%10 == 0})
 			must(err)
-			v.number = number
+			mr, err := w.host.MR(e2eRepo, number)
+			must(err)
+			v.number, v.head, v.rides = number, mr.Head, make(chan struct{})
 			w.wishes = append(w.wishes, v)
 		}
 		open(v, fmt.Sprintf("feature-%d", i))
@@ -189,7 +194,7 @@ func (w *town) live(ctx context.Context, t *testing.T, seed uint64, span time.Du
 		v := w.wishes[i]
 		begin := time.Duration(dice.Int64N(int64(span)))
 		pause := time.Duration(dice.Int64N(int64(time.Second)))
-		mind := time.Duration(dice.Int64N(int64(4 * time.Second)))
+		mind := time.Duration(dice.Int64N(int64(300 * time.Millisecond)))
 		approvedFirst := dice.IntN(2) == 0
 		people.Go(func() {
 			if !rest(ctx, begin) {
@@ -205,7 +210,7 @@ func (w *town) live(ctx context.Context, t *testing.T, seed uint64, span time.Du
 					return
 				}
 			}
-			if rest(ctx, mind) {
+			if v.fate >= fatedMover && v.waits(ctx, span) && rest(ctx, mind) {
 				w.changeMind(ctx, t, v)
 			}
 		})
@@ -218,6 +223,36 @@ func (w *town) live(ctx context.Context, t *testing.T, seed uint64, span time.Du
 			w.push(ctx, t, fmt.Sprintf("notes-%d.txt", n), "written on main\n")
 		}
 	})
+}
+
+// started has everybody who rides in what CI begins to test, and is to change their mind, do so while it runs.
+func (w *town) started(run fakehost.CIRun) {
+	out, err := exec.Command("git", "--git-dir", w.repo, "log", "--first-parent", "--format=%P", run.SHA, "^main").Output()
+	if err != nil {
+		return // the branch is gone already
+	}
+	for _, v := range w.wishes {
+		if v.fate >= fatedMover && strings.Contains(string(out), v.head) {
+			v.once.Do(func() { close(v.rides) })
+		}
+	}
+}
+
+// waits until a merge request rides, which is when a change of mind hurts most; some do not wait for it, and nobody for ever. It returns false
+// when ctx ended.
+func (v *wish) waits(ctx context.Context, longest time.Duration) bool {
+	if v.number%4 == 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(longest)
+	defer timer.Stop()
+	select {
+	case <-v.rides:
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }
 
 // changeMind does what a fate asks for on the way.
