@@ -3,7 +3,7 @@
 #
 # Runs the store's race tests (storetest/race*.go) COUNT times on ENGINE: sqlite,
 # mysql or mariadb. A pass may take 20 seconds. Each race is repeated for
-# RACE_TIME (2s), four side by side; how many rounds that makes is up to the
+# RACE_TIME (1.5s), four side by side; how many rounds that makes is up to the
 # machine and is printed. Ends at the first pass that fails, with what it printed.
 # The race detector is left to `make test`: it slows SQLite down tenfold, and
 # here it is the transactions that are to meet.
@@ -27,7 +27,7 @@ case $engine in
   *) usage ;;
 esac
 
-export RACE_TIME=${RACE_TIME:-2s}
+export RACE_TIME=${RACE_TIME:-1500ms}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 CGO_ENABLED=0 go test -c -tags "$tags" -o "$work/store.test" ./store
