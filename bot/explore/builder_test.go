@@ -52,7 +52,6 @@ const identity = "batchbot <batchbot@noreply.invalid>"
 type build struct {
 	builder
 	result bot.BuildResult
-	made   []*commit
 	closed bool
 }
 

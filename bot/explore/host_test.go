@@ -84,7 +84,6 @@ type said struct {
 	number int
 	marker string
 	body   string
-	times  int // written, not edited
 }
 
 const (

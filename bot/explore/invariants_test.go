@@ -110,9 +110,11 @@ func (w *world) checkRows(rows memory.Rows) {
 
 // checkHistory compares with the moment before: I6, I7.
 func (w *world) checkHistory(rows memory.Rows) {
+	landing := make(map[int64]bool) // active both before and after, and LANDING before
 	for _, b := range rows.Batches {
 		before, known := w.watch.batches[b.ID]
 		w.watch.batches[b.ID] = b
+		landing[b.ID] = b.Status.Active() && before.Status.Active() && before.Phase == bot.PhaseLanding
 		if !known {
 			for _, id := range w.untoldDiffers() {
 				w.violate("I7: batch %d began before batch %d said that it landed the untested %s", b.ID, id, bot.ShortSHA(w.watch.differs[id]))
@@ -139,6 +141,9 @@ func (w *world) checkHistory(rows memory.Rows) {
 	for _, o := range rows.Operations {
 		before, known := w.watch.operations[o.ID]
 		w.watch.operations[o.ID] = o
+		if before.BatchID != 0 && o.BatchID != before.BatchID && landing[before.BatchID] {
+			w.violate("I7: !%d left batch %d, which was LANDING, and is %s", o.Number, before.BatchID, o.Status)
+		}
 		if known && o.Version < before.Version {
 			w.violate("I6: the operation of !%d went back from version %d to %d", o.Number, before.Version, o.Version)
 		}

@@ -85,7 +85,7 @@ type gated struct {
 }
 
 // do makes one write behind the gate.
-func do[A any](g gated, ctx context.Context, name string, write func() (A, error)) (answer A, err error) {
+func do[A any](ctx context.Context, g gated, name string, write func() (A, error)) (answer A, err error) {
 	if err := g.in.seam(ctx, name, true, false); err != nil {
 		var none A
 		return none, fmt.Errorf("%s: %w", name, err)
@@ -108,11 +108,11 @@ type batchAnswer struct {
 }
 
 func (g gated) Claim(ctx context.Context, spec bot.ClaimSpec) (bot.ClaimResult, error) {
-	return do(g, ctx, "claim", func() (bot.ClaimResult, error) { return g.rows.Claim(ctx, spec) })
+	return do(ctx, g, "claim", func() (bot.ClaimResult, error) { return g.rows.Claim(ctx, spec) })
 }
 
 func (g gated) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bot.BuildRecord) (bot.Batch, bool, error) {
-	a, err := do(g, ctx, fmt.Sprint("record a build of batch ", guard.BatchID), func() (batchAnswer, error) {
+	a, err := do(ctx, g, fmt.Sprint("record a build of batch ", guard.BatchID), func() (batchAnswer, error) {
 		b, ok, err := g.rows.RecordBuild(ctx, guard, record)
 		return batchAnswer{b, ok}, err
 	})
@@ -120,7 +120,7 @@ func (g gated) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bot
 }
 
 func (g gated) ChangeBatch(ctx context.Context, guard bot.BatchGuard, change bot.BatchChange) (bot.Batch, bool, error) {
-	a, err := do(g, ctx, fmt.Sprint("change batch ", guard.BatchID), func() (batchAnswer, error) {
+	a, err := do(ctx, g, fmt.Sprint("change batch ", guard.BatchID), func() (batchAnswer, error) {
 		b, ok, err := g.rows.ChangeBatch(ctx, guard, change)
 		return batchAnswer{b, ok}, err
 	})
@@ -128,58 +128,58 @@ func (g gated) ChangeBatch(ctx context.Context, guard bot.BatchGuard, change bot
 }
 
 func (g gated) Move(ctx context.Context, m bot.Move) (bot.MoveResult, error) {
-	return do(g, ctx, "move operation "+m.OperationID, func() (bot.MoveResult, error) { return g.rows.Move(ctx, m) })
+	return do(ctx, g, "move operation "+m.OperationID, func() (bot.MoveResult, error) { return g.rows.Move(ctx, m) })
 }
 
 func (g gated) Settle(ctx context.Context, s bot.Settlement) (bool, error) {
-	return do(g, ctx, fmt.Sprint("settle batch ", s.Guard.BatchID), func() (bool, error) { return g.rows.Settle(ctx, s) })
+	return do(ctx, g, fmt.Sprint("settle batch ", s.Guard.BatchID), func() (bool, error) { return g.rows.Settle(ctx, s) })
 }
 
 func (g gated) LandedLate(ctx context.Context, batchID int64, landed string, ids []string) (bool, error) {
-	return do(g, ctx, fmt.Sprint("record late ", batchID), func() (bool, error) { return g.rows.LandedLate(ctx, batchID, landed, ids) })
+	return do(ctx, g, fmt.Sprint("record late ", batchID), func() (bool, error) { return g.rows.LandedLate(ctx, batchID, landed, ids) })
 }
 
 func (g gated) ParkQueue(ctx context.Context, queueID int64, reason string) error {
-	_, err := do(g, ctx, "park", func() (struct{}, error) { return only(g.rows.ParkQueue(ctx, queueID, reason)) })
+	_, err := do(ctx, g, "park", func() (struct{}, error) { return only(g.rows.ParkQueue(ctx, queueID, reason)) })
 	return err
 }
 
 func (g gated) ClaimDeliveries(ctx context.Context, limit int, lease time.Duration) ([]bot.Delivery, error) {
-	return do(g, ctx, "claim deliveries", func() ([]bot.Delivery, error) { return g.rows.ClaimDeliveries(ctx, limit, lease) })
+	return do(ctx, g, "claim deliveries", func() ([]bot.Delivery, error) { return g.rows.ClaimDeliveries(ctx, limit, lease) })
 }
 
 func (g gated) FinishDelivery(ctx context.Context, id int64, attempts int, outcome bot.DeliveryOutcome) (bool, error) {
-	return do(g, ctx, fmt.Sprint("finish delivery ", id), func() (bool, error) { return g.rows.FinishDelivery(ctx, id, attempts, outcome) })
+	return do(ctx, g, fmt.Sprint("finish delivery ", id), func() (bool, error) { return g.rows.FinishDelivery(ctx, id, attempts, outcome) })
 }
 
 func (g gated) RecordMR(ctx context.Context, repositoryID int64, mr bot.MRSnapshot) (bot.MergeRequest, error) {
-	return do(g, ctx, fmt.Sprint("record merge request ", mr.Number), func() (bot.MergeRequest, error) { return g.rows.RecordMR(ctx, repositoryID, mr) })
+	return do(ctx, g, fmt.Sprint("record merge request ", mr.Number), func() (bot.MergeRequest, error) { return g.rows.RecordMR(ctx, repositoryID, mr) })
 }
 
 func (g gated) Apply(ctx context.Context, a bot.Application) (bot.ApplyResult, error) {
-	return do(g, ctx, fmt.Sprint("apply merge request ", a.MR.Number), func() (bot.ApplyResult, error) { return g.rows.Apply(ctx, a) })
+	return do(ctx, g, fmt.Sprint("apply merge request ", a.MR.Number), func() (bot.ApplyResult, error) { return g.rows.Apply(ctx, a) })
 }
 
 func (g gated) Answer(ctx context.Context, a bot.Answer) (bool, error) {
-	return do(g, ctx, "answer command "+a.Command.RequestID, func() (bool, error) { return g.rows.Answer(ctx, a) })
+	return do(ctx, g, "answer command "+a.Command.RequestID, func() (bool, error) { return g.rows.Answer(ctx, a) })
 }
 
 func (g gated) SaveWatermark(ctx context.Context, repositoryID int64, seen time.Time) error {
-	_, err := do(g, ctx, "save how far comments were seen", func() (struct{}, error) { return only(g.rows.SaveWatermark(ctx, repositoryID, seen)) })
+	_, err := do(ctx, g, "save how far comments were seen", func() (struct{}, error) { return only(g.rows.SaveWatermark(ctx, repositoryID, seen)) })
 	return err
 }
 
 func (g gated) ClaimErrands(ctx context.Context, limit int, lease time.Duration) ([]bot.Errand, error) {
-	return do(g, ctx, "claim errands", func() ([]bot.Errand, error) { return g.rows.ClaimErrands(ctx, limit, lease) })
+	return do(ctx, g, "claim errands", func() ([]bot.Errand, error) { return g.rows.ClaimErrands(ctx, limit, lease) })
 }
 
 func (g gated) FinishErrand(ctx context.Context, e bot.Errand) error {
-	_, err := do(g, ctx, fmt.Sprint("finish errand ", e.ID), func() (struct{}, error) { return only(g.rows.FinishErrand(ctx, e)) })
+	_, err := do(ctx, g, fmt.Sprint("finish errand ", e.ID), func() (struct{}, error) { return only(g.rows.FinishErrand(ctx, e)) })
 	return err
 }
 
 func (g gated) PostponeErrand(ctx context.Context, e bot.Errand, d time.Duration, reason string) error {
-	_, err := do(g, ctx, fmt.Sprint("postpone errand ", e.ID), func() (struct{}, error) { return only(g.rows.PostponeErrand(ctx, e, d, reason)) })
+	_, err := do(ctx, g, fmt.Sprint("postpone errand ", e.ID), func() (struct{}, error) { return only(g.rows.PostponeErrand(ctx, e, d, reason)) })
 	return err
 }
 

@@ -389,6 +389,9 @@ func (w *world) meddle(s *stop) {
 			return
 		}
 		w.log("people: %s", w.pushTo(rider))
+		if w.rng.IntN(2) == 0 {
+			w.sleep(s.in) // the others hear of it first
+		}
 		w.post = append(w.post, w.takeEvents()...)
 		w.handOver(len(w.post)-1, false) // that the merge request changed
 	case 3:

@@ -134,47 +134,50 @@ func (p *pair) sqlite() map[string][]string {
 		"repository", "queue", "merge_request", "operation", "binding", "binding_history", "merge_batch_request", "merge_batch",
 		"merge_batch_member", "audit", "idempotency", "delivery", "outbox",
 	} {
-		rows, err := p.rows.QueryContext(p.t.Context(), `SELECT * FROM `+table)
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		columns, err := rows.Columns()
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		out[table] = nil
-		for rows.Next() {
-			values := make([]any, len(columns))
-			for i := range values {
-				values[i] = new(any)
-			}
-			if err := rows.Scan(values...); err != nil {
-				p.t.Fatal(err)
-			}
-			var texts []string
-			for i, v := range values {
-				switch v := (*v.(*any)).(type) {
-				case nil:
-					if columns[i] != "active_slot" {
-						texts = append(texts, "NULL")
-					}
-				case []byte:
-					texts = append(texts, string(v))
-				default:
-					if columns[i] != "active_slot" {
-						texts = append(texts, fmt.Sprint(v))
-					}
-				}
-			}
-			out[table] = append(out[table], strings.Join(texts, " | "))
-		}
-		if err := rows.Err(); err != nil {
-			p.t.Fatal(err)
-		}
-		rows.Close()
-		slices.Sort(out[table])
+		out[table] = p.lines(table)
 	}
 	return out
+}
+
+// lines reads a table of SQLite, without the generated column.
+func (p *pair) lines(table string) (lines []string) {
+	p.t.Helper()
+	must := func(err error) {
+		p.t.Helper()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	rows, err := p.rows.QueryContext(p.t.Context(), `SELECT * FROM `+table)
+	must(err)
+	defer rows.Close()
+	columns, err := rows.Columns()
+	must(err)
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(any)
+		}
+		must(rows.Scan(values...))
+		var texts []string
+		for i, v := range values {
+			if columns[i] == "active_slot" {
+				continue
+			}
+			switch v := (*v.(*any)).(type) {
+			case nil:
+				texts = append(texts, "NULL")
+			case []byte:
+				texts = append(texts, string(v))
+			default:
+				texts = append(texts, fmt.Sprint(v))
+			}
+		}
+		lines = append(lines, strings.Join(texts, " | "))
+	}
+	must(rows.Err())
+	slices.Sort(lines)
+	return lines
 }
 
 func pick[T any](p *pair, from []T) (T, bool) {
