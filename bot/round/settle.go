@@ -64,6 +64,11 @@ func (d *Driver) settleLanded(ctx context.Context, t tick) (Result, error) {
 	if !found.Contained[landed] {
 		return d.cannotSettle(ctx, t, fmt.Errorf("batch %d reads merged as %s, but %s as fetched does not contain it", t.batch.ID, bot.ShortSHA(landed), t.queue.Target))
 	}
+	// Git may show a landing before the host's API does, and only the API says by which commit it came. Until it does, or time is up, nothing but a
+	// target that stands at the very head is certain.
+	if t.mr.State == bot.MROpen && found.Tip != tested && !t.batch.Overdue {
+		return Result{Did: "the target contains the batch, and the host does not say yet by which commit", After: settleDown}, nil
+	}
 	s := bot.Settlement{
 		Guard:        t.batch.Guard(),
 		Status:       bot.BatchSucceeded,
