@@ -62,6 +62,11 @@ func (p *Polite) RoundTrip(req *http.Request) (*http.Response, error) {
 		p.lastWrite = time.Now()
 		p.turn <- struct{}{}
 	}()
+	// A process that was stopped for a while wakes up before its timers do, and somebody else may have taken over what it was about to write.
+	if end, limited := req.Context().Deadline(); limited && time.Now().After(end) {
+		closeBody(req)
+		return nil, context.DeadlineExceeded
+	}
 	return p.observe(p.config.Next.RoundTrip(req))
 }
 
