@@ -20,7 +20,7 @@ import (
 )
 
 // shortLease replaces the leases of deliveries and errands in a proof: a minute or two would be most of its time.
-const shortLease = 8 * time.Second
+const shortLease = 10 * time.Second
 
 // proofBinary is the real program, built with fault points.
 func proofBinary(t *testing.T) string {
