@@ -28,7 +28,7 @@ func TestSchedulesOnSQLiteAndGit(t *testing.T) {
 	for part := range 2 {
 		t.Run(fmt.Sprint("part ", part), func(t *testing.T) {
 			t.Parallel()
-			for i := part; i < number(t, "EXPLORE_REAL", 4) && !t.Failed(); i += 2 {
+			for i := part; i < number(t, "EXPLORE_REAL", 2) && !t.Failed(); i += 2 {
 				seed := uint64(number(t, "EXPLORE_FIRST", 1) + i)
 				playReal(t, seed).report(t, seed, 60)
 			}

@@ -244,6 +244,7 @@ func (w *world) play() {
 // step lets one thing happen.
 func (w *world) step() {
 	w.counts.steps++
+	synctest.Wait() // whoever was let go has come to rest: one thing at a time, or a seed is no schedule
 	time.Sleep(time.Duration(1+w.rng.IntN(20000)) * time.Microsecond)
 	synctest.Wait()
 	w.check()
