@@ -9,8 +9,8 @@ import (
 const (
 	// several is how many red batches with no member in common, and no green batch since the first, it takes.
 	several = 3
-	// incredible is the probability of such a row, by the queue's own rates, at which CI is taken for broken. At one run in half an hour it
-	// happens by chance about once a year, in a queue that never rests.
+	// incredible is the probability of such a row, by the queue's own rates, at which CI is taken for broken. TestTargets allows a sound CI to be
+	// called broken once in 10,000 runs.
 	incredible = 1e-4
 )
 
