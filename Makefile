@@ -28,7 +28,7 @@ LINTER       := GOLANGCI_LINT_CACHE="$(CURDIR)/.cache/golangci-lint" $(LINT)
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Play the whole story on this machine; ARGS='--once' ends by itself
@@ -83,7 +83,7 @@ race-suite: ## Repeat the store's race tests (ENGINE=sqlite|mysql|mariadb COUNT=
 i3: ## Measure admissions beside open claims and settlements, and beside what the store avoids
 	scripts/with-mysql.sh scripts/with-mariadb.sh go test -tags mariadb -run '^$$' -bench '^BenchmarkAdmission' -benchtime 1x ./store
 
-# One compiled copy of the store per guard: about five minutes of one core.
+# One compiled copy of the store per guard: five minutes at most where two cores are idle.
 .PHONY: mutate-store
 mutate-store: ## Take each guard of the store away; fails when no test notices (RUN=PATTERN, ENGINE=mariadb)
 	$(if $(filter mariadb,$(ENGINE)),scripts/with-mariadb.sh,scripts/with-mysql.sh) go run ./scripts/mutate $(if $(RUN),-run '$(RUN)') $(if $(filter mariadb,$(ENGINE)),-mariadb)
@@ -98,10 +98,11 @@ proof: ## Kill the bot at each write point, and three bots and MySQL in a storm;
 chaos: ## Storms of 200 merge requests, and a table of who died where (COUNT=n, default 10; SEED=n)
 	COUNT=$(if $(filter file,$(origin COUNT)),10,$(COUNT)) scripts/proof.sh '^TestChaos$$' -test.timeout 24h
 
-# The suites keep the contract in `make test` as well; here by themselves, with a table of what they exercised.
+# The suites keep the contract in `make test` as well; here by themselves, with a table of what they exercised of GitHub's. Of GitLab there is none:
+# its description holds what is used and no more.
 .PHONY: contract
-contract: ## Hold adapter and fake host to GitHub's published API; show what is covered
-	go test -count=1 ./githost/hosttest/contract ./scripts/contract
+contract: ## Hold adapters and fake hosts to GitHub's published API and our description of GitLab's; show what of GitHub's is covered
+	go test -count=1 ./githost/hosttest/contract ./githost/gitlab ./scripts/contract
 	rm -rf .cache/contract/seen && mkdir -p .cache/contract/seen
 	CONTRACT_SEEN="$(CURDIR)/.cache/contract/seen" go test -count=1 ./githost/github ./githost/fakehost
 	go run ./scripts/contract table .cache/contract/seen

@@ -69,6 +69,7 @@ func (m mutation) pattern() string {
 
 func main() {
 	only := flag.String("run", "", "only mutations whose name matches this regular expression")
+	// Twice what it takes where two cores are idle: on a slow or busy machine a run that is cut off would say nothing.
 	limit := flag.Duration("limit", 10*time.Minute, "give up after this time")
 	mariadb := flag.Bool("mariadb", false, "on MariaDB, as TEST_MARIADB_DSN names it")
 	flag.Parse()
