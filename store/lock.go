@@ -238,7 +238,7 @@ func discard(conn *sql.Conn) {
 // or ROLLBACK, whatever the end; where freeing it is not certain the connection is closed, and the server frees it.
 //
 // It must be the transaction's first act: whoever waits for it then holds no row that its holder may want. It is for work that should be
-// done by one at a time and has no row of its own to lock, such as the departure of a train that still has to be made. A name belongs to one of the two
+// done by one at a time and has no row of its own to lock, such as making one that must not be made twice. A name belongs to one of the two
 // shapes of lock: in SQLite a transaction that waits for a holder of TryLock has the database to itself meanwhile. As TryLock it saves work and
 // never carries correctness.
 func (t *tx) lockTx(ctx context.Context, name string, wait time.Duration) (held bool, err error) {
