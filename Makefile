@@ -12,6 +12,8 @@ STATIC  := CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)"
 # Where `make race-suite` runs, and how often.
 ENGINE ?= sqlite
 COUNT  ?= 1
+# How many of the explored schedules are played on SQLite and real git.
+REAL   ?= 100
 # Arguments for `make demo`, e.g. ARGS='--once --json'.
 ARGS ?=
 # What `make test` tests, and how.
@@ -57,8 +59,8 @@ simulate: ## Run the planner on 15 queues of 100,000 changes; print what it save
 	@cd bot/plan && SIMULATE=1 go test -count=1 -run TestTargets
 
 .PHONY: explore
-explore: ## Play 10,000 random schedules of three bots in memory, and 100 on SQLite and git (COUNT=n FIRST=seed); SEED=n plays one again
-	EXPLORE_SCHEDULES=$(if $(filter file,$(origin COUNT)),10000,$(COUNT)) EXPLORE_REAL=100 EXPLORE_FIRST=$(FIRST) EXPLORE_SEED=$(SEED) \
+explore: ## Play 10,000 random schedules of three bots in memory, and 100 on SQLite and git (COUNT=n REAL=n FIRST=seed); SEED=n plays one again
+	EXPLORE_SCHEDULES=$(if $(filter file,$(origin COUNT)),10000,$(COUNT)) EXPLORE_REAL=$(REAL) EXPLORE_FIRST=$(FIRST) EXPLORE_SEED=$(SEED) \
 	  go test -count=1 -timeout 1h -v -run '$(if $(SEED),^TestSchedules$$,^TestSchedules)' ./bot/explore
 
 .PHONY: mutate
@@ -121,7 +123,9 @@ lint: $(LINT) ## Check formatting, vet, the import directions and all other lint
 	go mod tidy -diff
 	go vet ./...
 	$(LINTER) run ./...
-	$(LINTER) run --build-tags faultpoints ./bot/fault ./cmd/batchbot
+	go vet -tags faultpoints,mutate ./cmd/batchbot && go vet -tags cluster,mariadb ./store/... ./cmd/batchbot
+	$(LINTER) run --build-tags faultpoints,mutate ./bot/... ./store/memory ./cmd/batchbot
+	$(LINTER) run --build-tags cluster,mariadb ./store/... ./cmd/batchbot
 
 .PHONY: fix
 fix: $(LINT) ## Mend what the linters can mend by themselves

@@ -14,6 +14,7 @@ shift
 
 out=$PWD/.cache/proof${MUTANT:+-mutant}
 mkdir -p "$out"
+[ -z "${PROOF_LOGS:-}" ] || PROOF_LOGS=$(realpath -m "$PROOF_LOGS")
 export CGO_ENABLED=0
 go build -tags "faultpoints${MUTANT:+,mutate}" -o "$out/batchbot" ./cmd/batchbot
 go test -tags faultpoints -c -o "$out/proof.test" ./cmd/batchbot

@@ -30,7 +30,7 @@ func TestSchedules(t *testing.T) {
 	if seed := number(t, "EXPLORE_SEED", 0); seed != 0 {
 		p := play(t, uint64(seed), true)
 		t.Log("\n" + strings.Join(p.story, "\n"))
-		p.report(t, uint64(seed), 5)
+		p.report(t, uint64(seed), 5, "make explore SEED=%d")
 		return
 	}
 	playAll(t, uint64(number(t, "EXPLORE_FIRST", 1)), number(t, "EXPLORE_SCHEDULES", 60), 2)

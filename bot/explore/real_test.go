@@ -30,7 +30,7 @@ func TestSchedulesOnSQLiteAndGit(t *testing.T) {
 			t.Parallel()
 			for i := part; i < number(t, "EXPLORE_REAL", 2) && !t.Failed(); i += 2 {
 				seed := uint64(number(t, "EXPLORE_FIRST", 1) + i)
-				playReal(t, seed).report(t, seed, 60)
+				playReal(t, seed).report(t, seed, 60, "make explore FIRST=%d COUNT=1 REAL=1")
 			}
 		})
 	}

@@ -108,10 +108,10 @@ type played struct {
 }
 
 // report fails the test if there was a violation.
-func (p played) report(t *testing.T, seed uint64, lines int) {
+func (p played) report(t *testing.T, seed uint64, lines int, again string) {
 	t.Helper()
 	if p.violation != "" {
-		t.Errorf("seed %d: %s\nplay it again: make explore SEED=%d\n%s", seed, p.violation, seed, strings.Join(p.story[max(0, len(p.story)-lines):], "\n"))
+		t.Errorf("seed %d: %s\nplay it again: %s\n%s", seed, p.violation, fmt.Sprintf(again, seed), strings.Join(p.story[max(0, len(p.story)-lines):], "\n"))
 	}
 }
 
@@ -531,7 +531,7 @@ func playAll(t *testing.T, first uint64, number, parts int) {
 			sum := newCounts()
 			for i := part; i < number && !t.Failed(); i += parts {
 				p := play(t, first+uint64(i), false)
-				p.report(t, first+uint64(i), 60)
+				p.report(t, first+uint64(i), 60, "make explore SEED=%d")
 				sum.add(p.counts)
 			}
 			mu.Lock()
