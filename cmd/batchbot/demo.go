@@ -27,7 +27,7 @@ import (
 // demoLimit bounds the story. It takes a few seconds; on a machine so busy that it does not, the demo says what it waited for.
 // With --chaos everything that was under way at a kill takes a moment more.
 const (
-	demoLimit  = 55 * time.Second
+	demoLimit  = 2 * time.Minute
 	chaosLimit = 4 * time.Minute
 )
 
@@ -229,6 +229,7 @@ func (d *demo) demoSettings(kind string, key *rsa.PrivateKey, secret, temporary,
 	s.Environment = "demo-" + hex.EncodeToString([]byte(rand.Text()[:6]))
 	s.Database.Path = database
 	s.Rounds.Poll = time.Second
+	s.Look.Interval = time.Second // the repository comes after the bot's start: a first look that was too early is soon made again
 	h := config.Host{Name: kind, Type: kind, WebURL: d.host.url, GitURL: d.host.url, WebhookSecrets: []bot.Secret{bot.Secret(secret)}}
 	if d.kind.app {
 		h.APIURL = d.host.url + "/api/v3"
