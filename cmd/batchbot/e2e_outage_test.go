@@ -215,13 +215,14 @@ func TestARealProcessNeedsNoWebhooks(t *testing.T) {
 			if code, _, stderr := command(t, nil, "migrate", "--config", file); code != exitDone {
 				t.Fatalf("migrate: %s", stderr)
 			}
-			_, address := startServe(t, s.dir, file)
-			must(s.client.SetWebhook(t.Context(), s.webhook(address), hookSecret))
 			must(s.client.Break(t.Context(), fakehost.Fault{On: "HOOK *", Do: fakehost.FaultLose}))
 			must(s.client.AddRepository(t.Context(), fakehost.NewRepository{
 				Owner: "acme", Name: "app", Files: map[string]string{".batchbot.yml": "queues:\n  - branch: main\n    checks: {required: [ci]}\n"},
 				Permissions: map[string]string{"ada": fakehost.RoleWrite, "rita": fakehost.RoleMaintain},
 			}))
+			// Repositories are listed at the start and then each hour.
+			_, address := startServe(t, s.dir, file)
+			must(s.client.SetWebhook(t.Context(), s.webhook(address), hookSecret))
 			var numbers []int
 			for n := range 4 {
 				number, err := s.client.OpenMR(t.Context(), e2eRepo, fakehost.NewMR{
