@@ -20,7 +20,7 @@ ARGS ?=
 PKG       ?= ./...
 RUN       ?=
 TESTFLAGS ?=
-TIMEOUT   ?= 15m
+TIMEOUT   ?= 30m
 # 1: the race detector must be on; 0: off; auto: on where a C compiler is present.
 RACE ?= auto
 
