@@ -113,6 +113,14 @@ const (
 	ReasonExpired       Reason = "expired"
 	ReasonLandedEvicted Reason = "landed_evicted" // it had left the batch that brought it in: an alarm
 	ReasonLandedLate    Reason = "landed_late"    // its batch was over when somebody merged the batch MR
+	ReasonJoined        Reason = "joined"         // holds a seat on a train, or a place in line
+	ReasonPromoted      Reason = "promoted"       // moved up from the line to a seat
+	ReasonCarriedOver   Reason = "carried_over"   // its train departed without it: seated on the next one
+	ReasonDeparted      Reason = "departed"       // its train departed with it
+	ReasonLeft          Reason = "left"           // left its train
+	ReasonTrainOver     Reason = "train_over"     // its train ended and there is no next one
+	ReasonCurated       Reason = "curated"        // admitted as a member of a curated batch
+	ReasonSetBroken     Reason = "set_broken"     // another member of its curated batch was lost, and they land together or not at all
 )
 
 // Operation is one application of one merge request to one queue, as the rows are now.

@@ -16,11 +16,12 @@ const (
 	ErrandCloseMember                        // close a landed member the host did not mark merged; target: operation id
 	ErrandBatchMR                            // look at the MR of a batch that is over: reopened or merged after all; target: batch id
 	ErrandBatchNotice                        // a new comment on a batch MR because a person has to act; target: batch id/version
+	ErrandReminder                           // a new comment because somebody lets others wait; target: operation id, or batch/id, then /state entry/how often
 )
 
 // String returns the name stored in the column comment.
 func (k ErrandKind) String() string {
-	return nameOf(int(k), "STICKY", "NOTICE", "REPLY", "REACTION", "COMMIT_STATUS", "BATCH_REPORT", "DELETE_BRANCH", "CLOSE_MEMBER", "BATCH_MR", "BATCH_NOTICE")
+	return nameOf(int(k), "STICKY", "NOTICE", "REPLY", "REACTION", "COMMIT_STATUS", "BATCH_REPORT", "DELETE_BRANCH", "CLOSE_MEMBER", "BATCH_MR", "BATCH_NOTICE", "REMINDER")
 }
 
 // Errand is a row of the outbox.
@@ -71,14 +72,16 @@ type StickyView struct {
 	MergeRequest MergeRequest
 	Repository   Repository
 	Operations   []OperationView // one per target it was applied to, newest first
+	Curated      *Curated        // the set drafted on it that is not over; nil: none
 }
 
 // OperationView is an operation with where it stands.
 type OperationView struct {
 	Operation Operation
 	Queue     Queue
-	Position  int    // WAITING: 1 = next; 0 otherwise
-	Batch     *Batch // the batch it rides in or rode in last
+	Position  int       // WAITING: 1 = next; 0 otherwise
+	Batch     *Batch    // the batch it rides in or rode in last
+	Seat      *SeatView // PENDING_APPROVAL: its live seat on a train; nil: none
 }
 
 // BatchView is a batch with its queue and everybody who ever was a member, in batch order.

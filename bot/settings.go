@@ -27,6 +27,33 @@ type QueueSettings struct {
 	Approvals    ApprovalPolicy `json:"approvals"`
 	Checks       CheckPolicy    `json:"checks"`
 	Timeout      time.Duration  `json:"timeout"` // from claim or build to settlement
+	Trains       []TrainPlan    `json:"trains,omitempty"`
+	Reminders    ReminderPolicy `json:"reminders,omitzero"`
+}
+
+// TrainPlan says when a train departs and how many it takes.
+type TrainPlan struct {
+	Name           string        `json:"name"`
+	Schedule       string        `json:"schedule"`        // five fields of cron: minute, hour, day of month, month, day of week
+	TimeZone       string        `json:"time_zone"`       // IANA name the schedule is read in; empty: UTC
+	Seats          int           `json:"seats"`           // 0 to MaxSeats
+	BoardingCloses time.Duration `json:"boarding_closes"` // so long before the departure; 0: with it
+}
+
+// ReminderPolicy says when people are reminded in the thread. The zero value reminds nobody.
+type ReminderPolicy struct {
+	Approvers time.Duration `json:"approvers"` // after so long in PENDING_APPROVAL; 0: never
+	Owners    time.Duration `json:"owners"`    // after so long FAILED, or in a batch that is BLOCKED; 0: never
+	Every     time.Duration `json:"every"`     // and again each time so much has passed; 0: once
+	Quiet     QuietHours    `json:"quiet,omitzero"`
+}
+
+// QuietHours is when nobody is reminded: what falls due then is said when they end. From equal to To: there are none.
+type QuietHours struct {
+	From     time.Duration `json:"from"` // since midnight
+	To       time.Duration `json:"to"`   // since midnight; before From: they run over midnight
+	TimeZone string        `json:"time_zone"`
+	Weekends bool          `json:"weekends"` // Saturdays and Sundays are quiet as a whole
 }
 
 // Landing is how a tested batch reaches its target.

@@ -8,7 +8,7 @@ import (
 )
 
 // Version is the number of the newest migration.
-const Version = 1
+const Version = 2
 
 //go:embed mysql/*.sql sqlite/*.sql
 var files embed.FS

@@ -92,6 +92,32 @@ func (t *tx) recordCommand(ctx context.Context, requestID, operationID string) (
 	return fresh, err
 }
 
+// recordRequest writes an API request's idempotency row, and beside it with resource what it made or changed. fresh false: it was handled before;
+// roll back, as with recordCommand. Nil is no request.
+func (t *tx) recordRequest(ctx context.Context, r *bot.APIRequest, operationID, resource string) (fresh bool, err error) {
+	if r == nil {
+		return true, nil
+	}
+	if fresh, err = t.recordCommand(ctx, r.ID, operationID); err != nil || !fresh {
+		return false, err
+	}
+	if resource == "" {
+		resource = r.Resource
+	}
+	_, err = t.exec(ctx, `INSERT INTO api_request (request_id, fingerprint, resource, expires_at, created_at) VALUES (?, ?, ?, {later}, {now})`,
+		r.ID, r.Fingerprint, resource, micros(t.store.keep.Commands))
+	return err == nil, err
+}
+
+// HandledRequest reads what is known of an API request; ok is false when it was not handled, or so long ago that it is forgotten.
+func (s *Store) HandledRequest(ctx context.Context, id string) (handled bot.HandledRequest, ok bool, err error) {
+	ok, err = one(ctx, s, `SELECT fingerprint, resource FROM api_request WHERE request_id = ?`, []any{id}, &handled.Fingerprint, &handled.Resource)
+	if err != nil {
+		return bot.HandledRequest{}, false, fmt.Errorf("look up API request %s: %w", id, err)
+	}
+	return handled, ok, nil
+}
+
 // takeTurn makes a command the last one of its merge request. ok false: a later one was before it. Several commands of one comment have the
 // same order and come in the order of their lines. The row stays locked to the end, so the state-changing commands of one merge request
 // happen one after the other; it comes before every other row in the lock order.

@@ -108,7 +108,7 @@ CREATE TABLE IF NOT EXISTS merge_batch_request (
   queue_id     BIGINT      NOT NULL,
   batch_id     BIGINT      NULL COMMENT 'NULL = waiting',
   lane         TINYINT     NOT NULL COMMENT '1=HIGH 2=NORMAL 3=LOW',
-  cohort       BIGINT      NOT NULL COMMENT '0 = none, else the batch that went red first',
+  cohort       BIGINT      NOT NULL COMMENT '0 = none, above 0 the batch that went red first, below 0 the curated batch',
   version      BIGINT      NOT NULL DEFAULT 1,
   created_at   DATETIME(6) NOT NULL COMMENT 'first admitted; keeps the place in the order',
   PRIMARY KEY (id),
@@ -216,7 +216,7 @@ CREATE TABLE IF NOT EXISTS delivery (
 
 CREATE TABLE IF NOT EXISTS outbox (
   id              BIGINT        NOT NULL AUTO_INCREMENT,
-  kind            TINYINT       NOT NULL COMMENT '1=STICKY 2=NOTICE 3=REPLY 4=REACTION 5=COMMIT_STATUS 6=BATCH_REPORT 7=DELETE_BRANCH 8=CLOSE_MEMBER 9=BATCH_MR 10=BATCH_NOTICE',
+  kind            TINYINT       NOT NULL COMMENT '1=STICKY 2=NOTICE 3=REPLY 4=REACTION 5=COMMIT_STATUS 6=BATCH_REPORT 7=DELETE_BRANCH 8=CLOSE_MEMBER 9=BATCH_MR 10=BATCH_NOTICE 11=REMINDER',
   target          VARCHAR(255)  NOT NULL,
   repository_id   BIGINT        NOT NULL,
   number          BIGINT        NOT NULL COMMENT 'merge request; 0 = none',

@@ -105,7 +105,7 @@ CREATE TABLE merge_batch_request (
   queue_id     INTEGER NOT NULL,
   batch_id     INTEGER NULL, -- NULL = waiting
   lane         INTEGER NOT NULL, -- 1=HIGH 2=NORMAL 3=LOW
-  cohort       INTEGER NOT NULL, -- 0 = none, else the batch that went red first
+  cohort       INTEGER NOT NULL, -- 0 = none, above 0 the batch that went red first, below 0 the curated batch
   version      INTEGER NOT NULL DEFAULT 1,
   created_at   INTEGER NOT NULL -- first admitted; keeps the place in the order
 );
@@ -208,7 +208,7 @@ CREATE INDEX idx_delivery_received ON delivery (received_at);
 
 CREATE TABLE outbox (
   id              INTEGER PRIMARY KEY AUTOINCREMENT,
-  kind            INTEGER NOT NULL, -- 1=STICKY 2=NOTICE 3=REPLY 4=REACTION 5=COMMIT_STATUS 6=BATCH_REPORT 7=DELETE_BRANCH 8=CLOSE_MEMBER 9=BATCH_MR 10=BATCH_NOTICE
+  kind            INTEGER NOT NULL, -- 1=STICKY 2=NOTICE 3=REPLY 4=REACTION 5=COMMIT_STATUS 6=BATCH_REPORT 7=DELETE_BRANCH 8=CLOSE_MEMBER 9=BATCH_MR 10=BATCH_NOTICE 11=REMINDER
   target          TEXT    NOT NULL,
   repository_id   INTEGER NOT NULL,
   number          INTEGER NOT NULL, -- merge request; 0 = none

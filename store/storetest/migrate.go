@@ -22,6 +22,7 @@ var samples embed.FS
 // migration. The rows are put in right after that version's step, as whoever ran it left them, and are never edited after its release.
 var meanings = map[int64]func(w *world){
 	1: meaningOf1,
+	2: meaningOf2,
 }
 
 // Each step is followed by sample rows, and these come through every later step, one that this program does not know included: column by column as
@@ -214,6 +215,17 @@ func meaningOf1(w *world) {
 	}
 	if current, err := w.store.CurrentOperations(ctx, 7, 5); err != nil || len(current) != 1 || current[0].Operation.Status != bot.OperationPendingApproval {
 		w.Errorf("who asks for approval: %+v, %v", current, err)
+	}
+}
+
+// meaningOf2 finds the train and the sets of version 2.
+func meaningOf2(w *world) {
+	// What the rows mean is asked of the tables until the store reads them.
+	if line := w.rows(`SELECT s.operation_id FROM train t JOIN train_seat s ON s.train_id = t.id AND s.live_operation IS NOT NULL WHERE t.open_name = 'nightly'`); len(line) != 1 {
+		w.Errorf("seated on the open train: %v", line)
+	}
+	if rows := w.rows(`SELECT d.number FROM approval_request a JOIN draft_row d ON d.approval_request_id = a.id WHERE a.live_mr = 702 ORDER BY d.row_no`); len(rows) != 2 {
+		w.Errorf("the draft: %v", rows)
 	}
 }
 
