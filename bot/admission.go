@@ -58,6 +58,39 @@ func Reconcile(op Operation, mr MRSnapshot, verdict ApprovalVerdict, batch *Batc
 	return Move{}, false
 }
 
+// ReconcileSeated is Reconcile for an operation that holds a live seat on a train, or a place in line. What would send an application back to wait for
+// approval ends it here: pushed, closed, retargeted, drafted, or no longer approved after it was, it loses its seat, and somebody else moves up.
+// An approval that arrives is recorded with the seat; only the departure admits.
+func ReconcileSeated(op Operation, seat Seat, mr MRSnapshot, verdict ApprovalVerdict) (Move, bool) {
+	if op.Status != OperationPendingApproval || !seat.Status.Live() {
+		return Move{}, false
+	}
+	move := Move{OperationID: op.ID, From: op.Status, Version: op.Version, By: "batchbot"}
+	ends := func(status OperationStatus, reason Reason, detail string) (Move, bool) {
+		move.To, move.Reason, move.Detail = status, reason, detail
+		move.Notify = status != OperationMerged
+		return move, true
+	}
+	switch {
+	case mr.State == MRMerged:
+		return ends(OperationMerged, ReasonMergedOutside, "")
+	case mr.State == MRClosed:
+		return ends(OperationClosed, ReasonClosed, "")
+	case mr.Target != op.Target:
+		return ends(OperationCancelled, ReasonRetargeted, "the target is now "+mr.Target)
+	case mr.HeadSHA != op.HeadSHA:
+		return ends(OperationCancelled, ReasonHeadMoved, "")
+	case mr.Draft:
+		return ends(OperationCancelled, ReasonDrafted, "")
+	case !verdict.Sufficient && seat.Approved:
+		return ends(OperationCancelled, ReasonUnapproved, verdict.Missing)
+	case verdict.Sufficient && !seat.Approved:
+		move.To, move.Reason = OperationPendingApproval, ReasonApproved
+		return move, true
+	}
+	return Move{}, false
+}
+
 // Obstacle says why a merge request cannot be applied at all, or "" if it can. Approval is not an obstacle.
 func Obstacle(mr MRSnapshot) string {
 	switch {

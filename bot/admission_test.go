@@ -116,3 +116,51 @@ func TestSecretsRedactThemselves(t *testing.T) {
 		t.Error("Reveal hides the secret from the wire too")
 	}
 }
+
+func TestReconcileSeated(t *testing.T) {
+	t.Parallel()
+	approved, unapproved := ApprovalVerdict{Sufficient: true}, ApprovalVerdict{Missing: "needs 1 more approval"}
+	with := func(change func(*MRSnapshot)) MRSnapshot {
+		m := MRSnapshot{Number: 4, State: MROpen, HeadSHA: "pinned", Target: "main"}
+		change(&m)
+		return m
+	}
+	mr := with(func(*MRSnapshot) {})
+	for _, c := range []struct {
+		name    string
+		was     bool // approved when last looked at
+		mr      MRSnapshot
+		verdict ApprovalVerdict
+		to      OperationStatus // 0: no move
+		reason  Reason
+		notify  bool
+	}{
+		{"not yet approved", false, mr, unapproved, 0, "", false},
+		{"an approval arrives and does not admit", false, mr, approved, OperationPendingApproval, ReasonApproved, false},
+		{"approved as before", true, mr, approved, 0, "", false},
+		{"the approval is withdrawn", true, mr, unapproved, OperationCancelled, ReasonUnapproved, true},
+		{"pushed", false, with(func(m *MRSnapshot) { m.HeadSHA = "new" }), unapproved, OperationCancelled, ReasonHeadMoved, true},
+		{"pushed and approved there", true, with(func(m *MRSnapshot) { m.HeadSHA = "new" }), approved, OperationCancelled, ReasonHeadMoved, true},
+		{"closed", true, with(func(m *MRSnapshot) { m.State = MRClosed }), unapproved, OperationClosed, ReasonClosed, true},
+		{"merged by hand", true, with(func(m *MRSnapshot) { m.State = MRMerged }), unapproved, OperationMerged, ReasonMergedOutside, false},
+		{"retargeted", false, with(func(m *MRSnapshot) { m.Target = "next" }), approved, OperationCancelled, ReasonRetargeted, true},
+		{"drafted", true, with(func(m *MRSnapshot) { m.Draft = true }), approved, OperationCancelled, ReasonDrafted, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			op := Operation{ID: "op", Status: OperationPendingApproval, Version: 3, Target: "main", HeadSHA: "pinned"}
+			for _, status := range []SeatStatus{SeatConfirmed, SeatWaiting} {
+				move, needed := ReconcileSeated(op, Seat{Status: status, Approved: c.was}, c.mr, c.verdict)
+				if needed != (c.to != 0) || move.To != c.to || move.Reason != c.reason || move.Notify != c.notify || move.HeadSHA != "" {
+					t.Fatalf("a %s seat: %+v, %t; want %s because %q", status, move, needed, c.to, c.reason)
+				}
+				if needed && (move.From != op.Status || move.Version != op.Version || !op.Status.CanBecome(move.To)) {
+					t.Errorf("the move is not guarded by what was read: %+v", move)
+				}
+			}
+			if move, needed := ReconcileSeated(op, Seat{Status: SeatCancelled}, c.mr, c.verdict); needed {
+				t.Errorf("a seat given up moves: %+v", move)
+			}
+		})
+	}
+}

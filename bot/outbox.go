@@ -16,7 +16,7 @@ const (
 	ErrandCloseMember                        // close a landed member the host did not mark merged; target: operation id
 	ErrandBatchMR                            // look at the MR of a batch that is over: reopened or merged after all; target: batch id
 	ErrandBatchNotice                        // a new comment on a batch MR because a person has to act; target: batch id/version
-	ErrandReminder                           // a new comment because somebody lets others wait; target: operation id, or batch/id, then /state entry/how often
+	ErrandReminder                           // a new comment because somebody lets others wait; target: Reminder.Target
 )
 
 // String returns the name stored in the column comment.
@@ -65,6 +65,7 @@ type HistoryEntry struct {
 	Detail    string
 	HeadSHA   string
 	BatchID   int64
+	Seat      *SeatView // the seat on a train its operation holds, or held last; nil: it never had one
 }
 
 // StickyView is all that the status comment of one merge request shows.
