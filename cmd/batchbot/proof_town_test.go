@@ -331,7 +331,8 @@ func (v *wish) ended(w *town, n townState) string {
 	case fatedGone:
 		right = []string{landed, "open CANCELLED cancelled"}
 	case fatedShut:
-		right = []string{landed, "closed CLOSED closed"}
+		// Closed while its batch was landing, it has landed all the same, and a host does not mark what is closed as merged.
+		right = []string{landed, "closed CLOSED closed", "closed MERGED landed"}
 	case fatedRival:
 		other := n.operations[v.rival]
 		right = []string{landed}
