@@ -39,6 +39,20 @@ const (
 	MaxTrainName = 64 // bytes
 )
 
+// IsTrainName reports whether a train may have this name: 1 to MaxTrainName letters, digits and ". _ -", the first a letter or digit, so that it can be
+// typed behind a command and stand in an address.
+func IsTrainName(name string) bool {
+	for i, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		case i > 0 && (r == '.' || r == '_' || r == '-'):
+		default:
+			return false
+		}
+	}
+	return name != "" && len(name) <= MaxTrainName
+}
+
 // SeatStatus is the state of one merge request on one train.
 type SeatStatus int
 

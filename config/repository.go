@@ -192,6 +192,7 @@ func (p *repositoryParser) queue(n *yaml.Node, what string) bot.QueueSettings {
 		"approvals": func(n *yaml.Node) { p.approvals(n, within("approvals"), &q.Approvals) },
 		"checks":    func(n *yaml.Node) { p.checks(n, within("checks"), &q.Checks) },
 		"timeout":   func(n *yaml.Node) { q.Timeout = p.duration(n, within("timeout"), time.Minute, 7*24*time.Hour) },
+		"trains":    func(n *yaml.Node) { q.Trains = p.trains(n, within("trains")) },
 	})
 	if ok && !branch {
 		p.say(n, "%s: branch is missing: name the branch that merge requests land on, as in branch: %s", what, p.example)
