@@ -138,6 +138,7 @@ type TrainChange struct {
 	Seats     *int // nil keeps
 	DepartsAt time.Time
 	ClosesAt  time.Time // both zero: keep
+	FromFile  bool      // what the repository file says now; else it is a person's word, and the train does not follow the schedule any more
 	Cancel    bool      // the train ends: every live seat is given up and its operation is CANCELLED
 	By        string
 	Source    string

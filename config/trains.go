@@ -83,7 +83,7 @@ func (p *repositoryParser) train(n *yaml.Node, what string) (plan bot.TrainPlan)
 		return plan
 	}
 	// A day matches by day of month or day of week where both are given, as everywhere cron is.
-	times, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom).Parse(text)
+	times, err := cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom).Parse(text)
 	if err != nil {
 		p.say(schedule, "%s.schedule: %s is not a minute, hour, day of month, month and day of week, such as %q: %s",
 			what, quoted(text), example, strings.ToValidUTF8(err.Error(), "?"))
