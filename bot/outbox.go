@@ -65,6 +65,7 @@ type HistoryEntry struct {
 	Detail    string
 	HeadSHA   string
 	BatchID   int64
+	Queue     Queue
 	Seat      *SeatView // the seat on a train its operation holds, or held last; nil: it never had one
 }
 

@@ -99,9 +99,9 @@ func TestInputIsBounded(t *testing.T) {
 func TestVerbsHaveAStanding(t *testing.T) {
 	t.Parallel()
 	for verb, want := range map[Verb]Standing{
-		"": Ours, "cancel": Ours, "retry": Ours, "status": Ours, "help": Ours, "unblock": Ours,
+		"": Ours, "cancel": Ours, "retry": Ours, "status": Ours, "help": Ours, "unblock": Ours, "join": Ours, "leave": Ours,
 		"why": Later, "priority": Later, "alone": Later, "now": Later, "pause": Later, "resume": Later,
-		"join": Later, "leave": Later, "with": Later, "submit": Later, "approve": Later,
+		"with": Later, "submit": Later, "approve": Later,
 		"cancle": Unknown, "merge": Unknown,
 	} {
 		if got := verb.Standing(); got != want {

@@ -15,13 +15,15 @@ const (
 	Retry   Verb = "retry"
 	Status  Verb = "status"
 	Help    Verb = "help"
+	Join    Verb = "join" // with the name of a train, where there are several
+	Leave   Verb = "leave"
 	Unblock Verb = "unblock" // operators; with merged, failed or resume
 )
 
 // ours are the verbs this version carries out, later those it knows and does not.
 var (
-	ours  = []Verb{Cancel, Retry, Status, Help, Unblock}
-	later = []Verb{"why", "priority", "alone", "now", "pause", "resume", "join", "leave", "with", "submit", "approve"}
+	ours  = []Verb{Cancel, Retry, Status, Help, Join, Leave, Unblock}
+	later = []Verb{"why", "priority", "alone", "now", "pause", "resume", "with", "submit", "approve"}
 )
 
 // Standing says what the bot can do with a verb.

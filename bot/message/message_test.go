@@ -2,6 +2,7 @@ package message
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -122,7 +123,7 @@ func texts() map[string]string {
 
 	mergeTitle, mergeBody := MergeCommit(*batch(bot.BatchRunning, ""), members("Add a retry to the uploader"), links)
 
-	return map[string]string{
+	all := map[string]string{
 		"sticky_pending":        sticky(pending),
 		"sticky_moved":          sticky(view(bot.OperationPendingApproval, bot.ReasonHeadMoved, missing)),
 		"sticky_waiting":        sticky(waiting),
@@ -198,6 +199,8 @@ func texts() map[string]string {
 		"member_closed": LandedClosing(view(bot.OperationMerged, bot.ReasonLanded, ""), links),
 		"member_newer":  LandedNewer(view(bot.OperationMerged, bot.ReasonLanded, ""), strings.Repeat("2", 40), links),
 	}
+	maps.Copy(all, trainTexts())
+	return all
 }
 
 func TestEveryTextReadsAsAgreed(t *testing.T) {
@@ -230,7 +233,7 @@ var (
 func TestNoTextShoutsOrCommandsTheBot(t *testing.T) {
 	t.Parallel()
 	for name, text := range texts() {
-		visible := regexp.MustCompile(`<!--.*?-->`).ReplaceAllString(text, "")
+		visible := regexp.MustCompile(`<!--.*?-->|`+"`[^`]*NAME`"+`|\d UTC`).ReplaceAllString(text, "")
 		if found := shout.FindString(visible); found != "" {
 			t.Errorf("%s shouts %q:\n%s", name, found, visible)
 		}
@@ -250,6 +253,7 @@ func TestEveryReasonAndCodeHasWords(t *testing.T) {
 		bot.ReasonRetargeted, bot.ReasonDrafted, bot.ReasonUnapproved, bot.ReasonConflict, bot.ReasonConflictBatch, bot.ReasonUnrelated,
 		bot.ReasonPushRefused, bot.ReasonCIRed, bot.ReasonSuspect, bot.ReasonBatchFailed, bot.ReasonLanded, bot.ReasonContained,
 		bot.ReasonMergedOutside, bot.ReasonExpired, bot.ReasonLandedEvicted, bot.ReasonLandedLate,
+		bot.ReasonJoined, bot.ReasonPromoted, bot.ReasonCarriedOver, bot.ReasonDeparted, bot.ReasonLeft, bot.ReasonTrainOver,
 	} {
 		if because(r) == because("") {
 			t.Errorf("reason %q has no words", r)

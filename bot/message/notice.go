@@ -18,6 +18,9 @@ func Notice(entry bot.HistoryEntry, links Links) string {
 }
 
 func notice(entry bot.HistoryEntry) string {
+	if text, ok := seatNotice(entry); ok {
+		return text
+	}
 	target := code(entry.Operation.Target)
 	out := departure(entry)
 	extra := ""

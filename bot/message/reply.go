@@ -17,6 +17,8 @@ func Help() string {
 | ` + "`/batch cancel`" + ` | takes it out again |
 | ` + "`/batch retry`" + ` | tries a failed one again, at the same commit |
 | ` + "`/batch status`" + ` | says where it stands |
+| ` + "`/batch join`" + `, ` + "`/batch join NAME`" + ` | takes a seat on the next train of its target branch, or a place in line; it lands after the departure |
+| ` + "`/batch leave`" + ` | gives the seat up; the first in line moves up |
 | ` + "`/batch unblock merged`" + `, ` + "`failed`" + ` or ` + "`resume`" + ` | on a blocked batch or one of its members: it landed; it did not; go on with it (maintainers) |
 | ` + "`/batch help`" + ` | shows this table |
 

@@ -15,6 +15,11 @@ func CommitStatus(view bot.OperationView, links Links) bot.CommitStatus {
 	switch op.Status {
 	case bot.OperationPendingApproval:
 		s.Description = "Waiting for approval"
+		if view.Seat != nil && view.Seat.Seat.Status == bot.SeatWaiting {
+			s.Description = "In line for train " + Plain(view.Seat.Train.Name, 60)
+		} else if view.Seat != nil {
+			s.Description = "A seat on train " + Plain(view.Seat.Train.Name, 60)
+		}
 	case bot.OperationWaiting:
 		s.Description = "Approved, in the waiting set of " + Plain(op.Target, 60)
 	case bot.OperationBatched:

@@ -24,7 +24,7 @@ func Status(view bot.StickyView, links Links) string {
 	for _, v := range view.Operations {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(v.Operation.Target), state(v, links), code(bot.ShortSHA(v.Operation.HeadSHA)))
 	}
-	if hint := next(current.Operation); hint != "" {
+	if hint := next(current); hint != "" {
 		fmt.Fprintf(&b, "\n%s\n", hint)
 	}
 	for _, v := range view.Operations {

@@ -94,6 +94,18 @@ func because(reason bot.Reason) string {
 		return "it landed with the batch it had left"
 	case bot.ReasonLandedLate:
 		return "its batch was merged after it was over"
+	case bot.ReasonJoined:
+		return "it joined a train"
+	case bot.ReasonPromoted:
+		return "a seat on its train became free"
+	case bot.ReasonCarriedOver:
+		return "its train departed without it"
+	case bot.ReasonDeparted:
+		return "its train departed"
+	case bot.ReasonLeft:
+		return "it left its train"
+	case bot.ReasonTrainOver:
+		return "its train ended"
 	}
 	return "of an unknown reason"
 }
@@ -156,6 +168,9 @@ func state(view bot.OperationView, links Links) string {
 	op := view.Operation
 	switch op.Status {
 	case bot.OperationPendingApproval:
+		if view.Seat != nil {
+			return seated(view)
+		}
 		s := "waiting for approval"
 		if r := op.Reason; r != bot.ReasonApplied && r != bot.ReasonRetried && r != "" {
 			s += ", because " + because(r)
@@ -236,7 +251,8 @@ func progress(b bot.Batch) string {
 }
 
 // next says what a person can do, as a sentence of Markdown; empty when there is nothing to do.
-func next(op bot.Operation) string {
+func next(view bot.OperationView) string {
+	op := view.Operation
 	switch op.Status {
 	case bot.OperationFailed:
 		return "Push a fix, or comment `/batch retry` to try the same commit again."
@@ -245,6 +261,9 @@ func next(op bot.Operation) string {
 	case bot.OperationClosed:
 		return "Reopen it and comment `/batch` to apply it again."
 	case bot.OperationPendingApproval:
+		if view.Seat != nil {
+			return nextSeated(view)
+		}
 		if op.Reason == bot.ReasonDrafted {
 			return "Mark it ready for review; it needs to be approved at its pinned commit to go on."
 		}
