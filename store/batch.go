@@ -211,6 +211,9 @@ func (s *Store) ChangeBatch(ctx context.Context, guard bot.BatchGuard, change bo
 	set := `code = ?, message = ?, refusals = ?, ci_conclusion = ?`
 	args := []any{change.Code, clip(change.Message, longText), change.Refusals, clip(change.CIConclusion, 16)}
 	if change.Status != 0 {
+		if change.Status == bot.BatchBlocked && guard.Status != bot.BatchBlocked {
+			set += `, blocked_at = {now}`
+		}
 		set, args = set+`, status = ?`, append(args, change.Status)
 	}
 	if change.Phase != 0 {

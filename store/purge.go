@@ -43,13 +43,19 @@ func (s *Store) PurgeOld(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// An errand that is wanted again is a new row; one that is due or given up stays whatever its age.
-	age = micros(s.keep.Errands)
-	err = purge(ctx, s, "purge errands that are done",
-		`SELECT id FROM outbox WHERE status = ? AND next_attempt_at < {ago} ORDER BY next_attempt_at, id LIMIT ?`, []any{errandDone, age},
-		`DELETE FROM outbox WHERE status = ? AND next_attempt_at < {ago} AND id IN (%s)`, []any{errandDone, age}, new(int64))
-	if err != nil {
-		return err
+	// An errand that is wanted again is a new row; one that is due or given up stays whatever its age. A reminder must be known for as long as
+	// somebody may be reminded of the same, or it would be said again.
+	for _, kept := range []struct {
+		kinds string
+		age   time.Duration
+	}{{"<>", s.keep.Errands}, {"=", max(s.keep.Errands, bot.ReminderLimit)}} {
+		age = micros(kept.age)
+		err = purge(ctx, s, "purge errands that are done",
+			`SELECT id FROM outbox WHERE status = ? AND next_attempt_at < {ago} AND kind `+kept.kinds+` ? ORDER BY next_attempt_at, id LIMIT ?`, []any{errandDone, age, bot.ErrandReminder},
+			`DELETE FROM outbox WHERE status = ? AND next_attempt_at < {ago} AND id IN (%s)`, []any{errandDone, age}, new(int64))
+		if err != nil {
+			return err
+		}
 	}
 	return purge(ctx, s, "purge idempotency rows",
 		`SELECT request_id FROM idempotency WHERE expires_at < {now} ORDER BY expires_at, request_id LIMIT ?`, nil,

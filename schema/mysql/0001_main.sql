@@ -142,6 +142,7 @@ CREATE TABLE IF NOT EXISTS merge_batch (
   ci_fingerprint VARCHAR(64)   NOT NULL COMMENT 'of the set of checks seen on the head',
   ci_changed_at  DATETIME(6)   NOT NULL COMMENT 'when ci_fingerprint last changed',
   phase_at       DATETIME(6)   NOT NULL COMMENT 'when the phase was entered',
+  blocked_at     DATETIME(6)   NULL COMMENT 'when it last became BLOCKED; NULL = never',
   deadline_at    DATETIME(6)   NOT NULL,
   version        BIGINT        NOT NULL DEFAULT 1,
   created_at     DATETIME(6)   NOT NULL,

@@ -98,3 +98,19 @@ CREATE TABLE IF NOT EXISTS api_request (
   PRIMARY KEY (request_id),
   KEY idx_api_request_expiry (expires_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS job_run (
+  name       VARCHAR(64)   NOT NULL,
+  tick_at    DATETIME(6)   NULL COMMENT 'the last tick taken, by a run or by skipping it; NULL = none yet',
+  runs       BIGINT        NOT NULL COMMENT 'started so far; names the last one',
+  skipped    BIGINT        NOT NULL COMMENT 'ticks that came while a run was under way',
+  started_at DATETIME(6)   NULL COMMENT 'the last run',
+  ended_at   DATETIME(6)   NULL COMMENT 'NULL = it has not',
+  outcome    TINYINT       NOT NULL COMMENT '0=under way, or its process died 1=DONE 2=FAILED 3=STOPPED',
+  summary    VARCHAR(2000) NOT NULL COMMENT 'what it did, or why it failed',
+  started_by VARCHAR(255)  NOT NULL COMMENT 'an operator; empty = the schedule',
+  version    BIGINT        NOT NULL DEFAULT 1,
+  created_at DATETIME(6)   NOT NULL,
+  updated_at DATETIME(6)   NOT NULL,
+  PRIMARY KEY (name)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -138,6 +138,7 @@ CREATE TABLE merge_batch (
   ci_fingerprint TEXT    NOT NULL, -- of the set of checks seen on the head
   ci_changed_at  INTEGER NOT NULL, -- when ci_fingerprint last changed
   phase_at       INTEGER NOT NULL, -- when the phase was entered
+  blocked_at     INTEGER NULL, -- when it last became BLOCKED; NULL = never
   deadline_at    INTEGER NOT NULL,
   version        INTEGER NOT NULL DEFAULT 1,
   created_at     INTEGER NOT NULL,

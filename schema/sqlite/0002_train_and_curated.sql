@@ -92,3 +92,18 @@ CREATE TABLE api_request (
   created_at  INTEGER NOT NULL
 );
 CREATE INDEX idx_api_request_expiry ON api_request (expires_at);
+
+CREATE TABLE job_run (
+  name       TEXT    NOT NULL PRIMARY KEY,
+  tick_at    INTEGER NULL, -- the last tick taken, by a run or by skipping it; NULL = none yet
+  runs       INTEGER NOT NULL, -- started so far; names the last one
+  skipped    INTEGER NOT NULL, -- ticks that came while a run was under way
+  started_at INTEGER NULL, -- the last run
+  ended_at   INTEGER NULL, -- NULL = it has not
+  outcome    INTEGER NOT NULL, -- 0=under way, or its process died 1=DONE 2=FAILED 3=STOPPED
+  summary    TEXT    NOT NULL, -- what it did, or why it failed
+  started_by TEXT    NOT NULL, -- an operator; empty = the schedule
+  version    INTEGER NOT NULL DEFAULT 1,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+);

@@ -213,6 +213,9 @@ func (s *Store) ChangeBatch(ctx context.Context, g bot.BatchGuard, c bot.BatchCh
 		if b.phase != before.phase {
 			b.phaseAt = t.now
 		}
+		if b.status == bot.BatchBlocked && before.status != bot.BatchBlocked {
+			b.blockedAt = t.now
+		}
 		if c.ExtendBy > 0 {
 			b.deadline = max(b.deadline, t.later(c.ExtendBy))
 		}

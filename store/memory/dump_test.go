@@ -59,7 +59,7 @@ func (d *Database) dump() map[string][]string {
 	}
 	for _, r := range t.batches.rows {
 		line("merge_batch", r.id, r.queueID, int(r.status), int(r.phase), int(r.kind), r.cohort, r.token, r.size, r.tested, r.why, r.build, r.baseSHA, r.headSHA, r.landedSHA,
-			r.landedDiffers, r.mrNumber, r.code, r.message, r.refusals, r.restores, r.ciConclusion, r.ciFingerprint, r.ciChanged, r.phaseAt, r.deadline, r.version, r.created, r.updated)
+			r.landedDiffers, r.mrNumber, r.code, r.message, r.refusals, r.restores, r.ciConclusion, r.ciFingerprint, r.ciChanged, r.phaseAt, null(r.blockedAt), r.deadline, r.version, r.created, r.updated)
 	}
 	for _, r := range t.members.rows {
 		line("merge_batch_member", r.id, r.batchID, r.operationID, int(r.event), r.build, r.position, r.headSHA, r.reason, r.detail, r.created)

@@ -109,6 +109,7 @@ type batchRow struct {
 	refusals, restores          int
 	ciConclusion, ciFingerprint string
 	ciChanged, phaseAt          int64
+	blockedAt                   int64 // 0: never
 	deadline                    int64
 	version                     int64
 	created, updated            int64

@@ -57,6 +57,8 @@ func Run(t *testing.T, newDatabase func(t testing.TB) Database) {
 		"plans":      plansTests,
 		"purge":      purgeTests,
 		"expire":     expireTests,
+		"job":        jobTests,
+		"remind":     remindTests,
 		"view":       viewTests,
 		"outbox":     outboxTests,
 		"delivery":   deliveryTests,

@@ -233,7 +233,7 @@ func Tables() []string { return slices.Clone(tables) }
 
 var tables = []string{
 	"repository", "queue", "merge_request", "operation", "binding", "binding_history", "merge_batch_request", "merge_batch",
-	"merge_batch_member", "audit", "idempotency", "delivery", "outbox", "train", "train_seat", "approval_request", "draft_row", "curated_row", "api_request",
+	"merge_batch_member", "audit", "idempotency", "delivery", "outbox", "train", "train_seat", "approval_request", "draft_row", "curated_row", "api_request", "job_run",
 }
 
 // settle brings a claimed batch and all its members to an end.

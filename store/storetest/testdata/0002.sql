@@ -21,3 +21,7 @@ INSERT INTO draft_row (id, approval_request_id, row_no, number, version, created
 INSERT INTO curated_row (id, approval_request_id, row_no, number, head_sha, operation_id, version, created_at, updated_at) VALUES
   (1201, 1001, 1, 2, '2222222222222222222222222222222222222222', '', 1, {day 5}, {day 5}),
   (1202, 1002, 1, 1, '1111111111111111111111111111111111111111', '', 1, {day 5}, {day 5});
+
+INSERT INTO job_run (name, tick_at, runs, skipped, started_at, ended_at, outcome, summary, started_by, version, created_at, updated_at) VALUES
+  ('cleanup', {day 6}, 12, 0, {day 6}, {day 6}, 1, '3 operations expired', '', 25, {day 1}, {day 6}),
+  ('reconcile', {day 6}, 4, 1, {day 6}, NULL, 0, '', 'ann', 9, {day 1}, {day 6});
