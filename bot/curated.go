@@ -139,3 +139,29 @@ type CuratedResult struct {
 	Curated Curated
 	Detail  string // for people
 }
+
+// CuratedProblem is one thing that stands in the way of a curated batch.
+type CuratedProblem struct {
+	Kind   ProblemKind
+	RowNo  int    // 0: the set as a whole
+	Number int    // merge request of that row; 0 without
+	Text   string // for people, a clause without a final stop that reads behind the merge request's number. It may hold names that strangers chose
+}
+
+// ProblemKind names, in one stable word, the check that found a problem.
+type ProblemKind string
+
+// The kinds.
+const (
+	ProblemRows      ProblemKind = "rows"      // a row number or merge request number that is none, or comes twice
+	ProblemSize      ProblemKind = "size"      // too few or too many rows
+	ProblemTwice     ProblemKind = "twice"     // a merge request in two rows
+	ProblemThere     ProblemKind = "there"     // no such merge request
+	ProblemOpen      ProblemKind = "open"      // closed, merged or a draft
+	ProblemTarget    ProblemKind = "target"    // of another queue
+	ProblemBatchMR   ProblemKind = "batch_mr"  // made by the bot
+	ProblemHead      ProblemKind = "head"      // its head is not known, or moved since it was pinned
+	ProblemBusy      ProblemKind = "busy"      // waits, rides, holds a seat, failed or landed
+	ProblemMerge     ProblemKind = "merge"     // conflicts, or there is nothing to merge
+	ProblemApprovals ProblemKind = "approvals" // its own approvals do not suffice at the pinned head
+)

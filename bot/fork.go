@@ -37,3 +37,18 @@ func MarkFork(ctx context.Context, git Git, host ForkSource, repo Repository, mr
 	mr.ChangesCI = !known || slices.ContainsFunc(paths, SaysWhatCIDoes)
 	return nil
 }
+
+// ApprovalSource is what ReadApprovals asks of a host.
+type ApprovalSource interface {
+	ForkSource
+	ReadApprovals(ctx context.Context, repo Repository, number int) (Approvals, error)
+}
+
+// ReadApprovals reads who approved a merge request, and what else JudgeMR wants to know of it: see MarkFork.
+func ReadApprovals(ctx context.Context, git Git, host ApprovalSource, repo Repository, mr *MRSnapshot) (Approvals, error) {
+	approvals, err := host.ReadApprovals(ctx, repo, mr.Number)
+	if err != nil {
+		return Approvals{}, fmt.Errorf("reading the approvals of %s#%d: %w", repo.Path, mr.Number, err)
+	}
+	return approvals, MarkFork(ctx, git, host, repo, mr)
+}

@@ -24,11 +24,8 @@ func (a *Applier) verdict(ctx context.Context, r *reading, policy bot.ApprovalPo
 		if err != nil {
 			return bot.ApprovalVerdict{}, err
 		}
-		approvals, err := host.ReadApprovals(ctx, r.repo, r.mr.Number)
+		approvals, err := bot.ReadApprovals(ctx, a.Git, host, r.repo, &r.mr)
 		if err != nil {
-			return bot.ApprovalVerdict{}, fmt.Errorf("reading the approvals of %s#%d: %w", r.repo.Path, r.mr.Number, err)
-		}
-		if err := bot.MarkFork(ctx, a.Git, host, r.repo, &r.mr); err != nil {
 			return bot.ApprovalVerdict{}, err
 		}
 		r.approvals = &approvals

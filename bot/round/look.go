@@ -247,11 +247,8 @@ func (d *Driver) lookMembers(ctx context.Context, t *tick) error {
 
 // judge reads who approved a merge request at its head.
 func (d *Driver) judge(ctx context.Context, t tick, mr bot.MRSnapshot) (bot.ApprovalVerdict, error) {
-	approvals, err := t.host.ReadApprovals(ctx, t.repo, mr.Number)
+	approvals, err := bot.ReadApprovals(ctx, d.Git, t.host, t.repo, &mr)
 	if err != nil && !errors.Is(err, bot.ErrNotFound) {
-		return bot.ApprovalVerdict{}, fmt.Errorf("reading the approvals of member !%d: %w", mr.Number, err)
-	}
-	if err := bot.MarkFork(ctx, d.Git, t.host, t.repo, &mr); err != nil {
 		return bot.ApprovalVerdict{}, err
 	}
 	return bot.JudgeMR(t.queue.Settings.Approvals, mr, approvals), nil
