@@ -22,7 +22,12 @@ type ApplierConfig struct {
 	Nudge         func(queueID int64) // something changed for a queue; must not block
 	NudgeOutbox   func()              // something is to be said; must not block
 	// Order carries out an operator's word about a batch; nil: there is nobody to do it.
-	Order     func(ctx context.Context, order bot.OperatorOrder) (bot.OperatorAnswer, error)
+	Order func(ctx context.Context, order bot.OperatorOrder) (bot.OperatorAnswer, error)
+	// Trains holds the seats; nil: trains are not available.
+	Trains Trains
+	// OpenTrains opens the trains the file of a queue names and that are not open yet; nil: those that are open are all there are.
+	OpenTrains func(ctx context.Context, queue bot.Queue) error
+
 	NewID     func() string // operation ids; nil: random UUIDs
 	ExpiresIn time.Duration // how long an operation waits for approval; 0: 30 days
 	Logger    *slog.Logger  // nil: silent

@@ -75,7 +75,9 @@ type order struct {
 
 // takesTurn reports whether the command changes states: when it finds nothing to change, an earlier command that arrives later must not
 // change anything either.
-func (o order) takesTurn() bool { return o.verb == command.Cancel || o.verb == command.Retry }
+func (o order) takesTurn() bool {
+	return o.verb == command.Cancel || o.verb == command.Retry || o.verb == command.Leave
+}
 
 // answer stores what is said to a command that changes nothing.
 func (a *Applier) answer(ctx context.Context, o order, reaction bot.Reaction, text string) error {
@@ -156,6 +158,10 @@ func (a *Applier) carryOut(ctx context.Context, o order) error {
 		return a.retry(ctx, o, r, views)
 	case command.Status:
 		return a.status(ctx, o, r, views)
+	case command.Join:
+		return a.join(ctx, o, r)
+	case command.Leave:
+		return a.leave(ctx, o, r, views)
 	}
 	return a.apply(ctx, o, r)
 }
@@ -342,6 +348,16 @@ func (a *Applier) cancel(ctx context.Context, o order, r *reading, views []bot.O
 			return a.answer(ctx, o, bot.ReactionConfused, message.NothingToCancel(latest, a.links(o.repo)))
 		}
 		op := view.Operation
+		if view.Seat != nil && a.Trains != nil {
+			done, err := a.leaves(ctx, o, view)
+			if err != nil || done {
+				return err
+			}
+			if views, err = a.current(ctx, o.repo, o.comment.Number); err != nil {
+				return err
+			}
+			continue
+		}
 		move := bot.Move{
 			OperationID: op.ID, From: op.Status, Version: op.Version, To: bot.OperationCancelled, Reason: bot.ReasonCancelled,
 			By: o.ref.By, Source: o.ref.Source, Command: &o.ref,

@@ -68,3 +68,15 @@ type Records interface {
 	// PurgeOld deletes payloads, keys and idempotency rows past their time, in bounded chunks.
 	PurgeOld(ctx context.Context) error
 }
+
+// Trains is what intake reads and writes about trains. Implemented by store.
+type Trains interface {
+	// OpenTrains lists the open trains of a queue by departure.
+	OpenTrains(ctx context.Context, queueID int64) ([]bot.Train, error)
+	// ReadTrain reads a train with its seats. bot.ErrNotFound: there is none.
+	ReadTrain(ctx context.Context, trainID int64) (bot.TrainView, error)
+	// Board gives a seat or a place in line, in one transaction with its command's or request's idempotency row.
+	Board(ctx context.Context, boarding bot.Boarding) (bot.BoardingResult, error)
+	// Leave gives a live seat up and promotes the first in line, in one transaction.
+	Leave(ctx context.Context, leaving bot.Leaving) (bot.LeavingResult, error)
+}

@@ -140,6 +140,11 @@ func WhichTrain(asked string, trains []bot.Train, q bot.Queue) string {
 	return b.String()
 }
 
+// OtherTrain refuses a seat on a train of another queue.
+func OtherTrain(t bot.Train, q bot.Queue, target string) string {
+	return upper(train(t.Name)) + " departs for " + code(q.Target) + ", and this merge request has the target " + code(target) + ". Name a train of its own target.\n"
+}
+
 // NoTrains answers a join where nothing lets trains depart.
 func NoTrains() string {
 	return "Trains are not available here. Comment `/batch` to go with the next batch.\n"

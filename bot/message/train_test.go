@@ -70,6 +70,7 @@ func trainTexts() map[string]string {
 		"reply_which_train":    WhichTrain("", []bot.Train{nightly(), noon}, trainQueue()),
 		"reply_unknown_train":  WhichTrain("nigthly", []bot.Train{nightly(), noon}, trainQueue()),
 		"reply_no_trains":      NoTrains(),
+		"reply_other_train":    OtherTrain(nightly(), trainQueue(), "next"),
 		"reply_leave_nothing":  NotSeated(&ended, links),
 		"reply_leave_never":    NotSeated(nil, links),
 		"reply_apply_seated":   AlreadyActive(rider(bot.SeatWaiting, true, ""), links),
@@ -127,7 +128,7 @@ func TestHostileTextsAboutTrainsAreHarmless(t *testing.T) {
 		unapproved.Operation.Target = evil
 		return map[string]string{
 			"sticky": sticky(v), "joined": Joined(*v.Seat, v.Queue, evil), "elsewhere": SeatedElsewhere(*v.Seat, v.Queue), "over": BoardingOver(v.Seat.Train, v.Queue),
-			"no train": NoTrain(evil), "which": WhichTrain(evil+"x", []bot.Train{v.Seat.Train}, v.Queue), "lost": Notice(unapproved, links), "carried": Notice(carried, links),
+			"no train": NoTrain(evil), "other train": OtherTrain(v.Seat.Train, v.Queue, evil), "which": WhichTrain(evil+"x", []bot.Train{v.Seat.Train}, v.Queue), "lost": Notice(unapproved, links), "carried": Notice(carried, links),
 			"status": CommitStatus(v, links).Description,
 		}
 	}
