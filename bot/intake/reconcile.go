@@ -197,6 +197,10 @@ func (a *Applier) wanted(ctx context.Context, r *reading, view bot.OperationView
 			return bot.Move{}, false, err
 		}
 	}
+	if view.Seat != nil {
+		move, ok = bot.ReconcileSeated(view.Operation, view.Seat.Seat, r.mr, verdict)
+		return move, ok, nil
+	}
 	move, ok = bot.Reconcile(view.Operation, r.mr, verdict, view.Batch)
 	switch {
 	case mutant.Is(mutant.NewHead) && view.Operation.Status == bot.OperationFailed:
