@@ -9,8 +9,8 @@ import (
 const (
 	MaxBody     = 256 << 10 // bytes; the rest is not read
 	MaxCommands = 10        // per comment
-	maxWord     = 64        // bytes of a verb or argument
-	maxArgs     = 50
+	maxWord     = 500       // bytes of a verb or argument: a merge request may be named by its address
+	maxArgs     = 1001      // one more than the merge requests that any command takes
 )
 
 // Word is the first word of every command.

@@ -101,7 +101,7 @@ func TestVerbsHaveAStanding(t *testing.T) {
 	for verb, want := range map[Verb]Standing{
 		"": Ours, "cancel": Ours, "retry": Ours, "status": Ours, "help": Ours, "unblock": Ours, "join": Ours, "leave": Ours,
 		"why": Later, "priority": Later, "alone": Later, "now": Later, "pause": Later, "resume": Later,
-		"with": Later, "submit": Later, "approve": Later,
+		"with": Ours, "submit": Ours, "approve": Ours,
 		"cancle": Unknown, "merge": Unknown,
 	} {
 		if got := verb.Standing(); got != want {

@@ -18,12 +18,15 @@ const (
 	Join    Verb = "join" // with the name of a train, where there are several
 	Leave   Verb = "leave"
 	Unblock Verb = "unblock" // operators; with merged, failed or resume
+	With    Verb = "with"    // drafts a curated batch; with merge requests, see Numbers
+	Submit  Verb = "submit"
+	Approve Verb = "approve"
 )
 
 // ours are the verbs this version carries out, later those it knows and does not.
 var (
-	ours  = []Verb{Cancel, Retry, Status, Help, Join, Leave, Unblock}
-	later = []Verb{"why", "priority", "alone", "now", "pause", "resume", "with", "submit", "approve"}
+	ours  = []Verb{Cancel, Retry, Status, Help, Join, Leave, Unblock, With, Submit, Approve}
+	later = []Verb{"why", "priority", "alone", "now", "pause", "resume"}
 )
 
 // Standing says what the bot can do with a verb.

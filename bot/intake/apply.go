@@ -23,6 +23,8 @@ type ApplierConfig struct {
 	NudgeOutbox   func()              // something is to be said; must not block
 	// Order carries out an operator's word about a batch; nil: there is nobody to do it.
 	Order func(ctx context.Context, order bot.OperatorOrder) (bot.OperatorAnswer, error)
+	// Curated is where curated batches are drafted and decided; nil: they are not available.
+	Curated CuratedDesk
 	// Trains holds the seats; nil: trains are not available.
 	Trains Trains
 	// OpenTrains opens the trains the file of a queue names and that are not open yet; nil: those that are open are all there are.

@@ -76,7 +76,11 @@ type order struct {
 // takesTurn reports whether the command changes states: when it finds nothing to change, an earlier command that arrives later must not
 // change anything either.
 func (o order) takesTurn() bool {
-	return o.verb == command.Cancel || o.verb == command.Retry || o.verb == command.Leave
+	switch o.verb {
+	case command.Cancel, command.Retry, command.Leave, command.With, command.Submit, command.Approve:
+		return true
+	}
+	return false
 }
 
 // answer stores what is said to a command that changes nothing.
@@ -147,7 +151,7 @@ func (a *Applier) carryOut(ctx context.Context, o order) error {
 	}
 	if o.takesTurn() {
 		// The row keeps which command was last, also when there is nothing to cancel yet.
-		if _, err := a.Records.RecordMR(ctx, o.repo.ID, r.mr); err != nil {
+		if r.row, err = a.Records.RecordMR(ctx, o.repo.ID, r.mr); err != nil {
 			return fmt.Errorf("recording it: %w", err)
 		}
 	}
@@ -162,6 +166,8 @@ func (a *Applier) carryOut(ctx context.Context, o order) error {
 		return a.join(ctx, o, r)
 	case command.Leave:
 		return a.leave(ctx, o, r, views)
+	case command.With, command.Submit, command.Approve:
+		return a.curate(ctx, o, r)
 	}
 	return a.apply(ctx, o, r)
 }
@@ -344,6 +350,9 @@ var errBusy = errors.New("its operation kept changing")
 func (a *Applier) cancel(ctx context.Context, o order, r *reading, views []bot.OperationView) error {
 	for range 5 {
 		view, ok, latest := pick(views, r.mr.Target, bot.OperationStatus.Followed)
+		if over, err := a.cancelSet(ctx, o, r, ok); err != nil || over {
+			return err
+		}
 		if !ok {
 			return a.answer(ctx, o, bot.ReactionConfused, message.NothingToCancel(latest, a.links(o.repo)))
 		}
@@ -449,5 +458,14 @@ func (a *Applier) status(ctx context.Context, o order, r *reading, views []bot.O
 		return fmt.Errorf("recording it: %w", err)
 	}
 	view := bot.StickyView{MergeRequest: known, Repository: o.repo, Operations: views}
+	if a.Curated != nil {
+		set, ok, err := a.Curated.Of(ctx, known.ID)
+		if err != nil {
+			return err
+		}
+		if ok {
+			view.Curated = &set
+		}
+	}
 	return a.answer(ctx, o, bot.ReactionSeen, message.Status(view, a.links(o.repo)))
 }

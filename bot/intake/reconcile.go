@@ -15,6 +15,7 @@ type reading struct {
 	repo      bot.Repository
 	mr        bot.MRSnapshot
 	approvals *bot.Approvals
+	row       bot.MergeRequest // of a command that changes states
 }
 
 // verdict judges the approvals of an open merge request at the head that was read.

@@ -95,7 +95,7 @@ func BatchReport(view bot.BatchView, links Links) string {
 	for _, m := range view.Members {
 		op := m.Operation
 		fmt.Fprintf(&b, "| %s %s | %s | %s | %s |\n", links.mr(op.Number), inline(op.Title, titleLimit), author(op.Author),
-			code(bot.ShortSHA(m.HeadSHA)), outcome(m))
+			code(bot.ShortSHA(m.HeadSHA)), outcome(m, view.Batch.Kind))
 	}
 	b.WriteString("\nCI: " + ciWords(view.Batch.CIConclusion))
 	if view.Batch.BaseSHA != "" && view.Batch.HeadSHA != "" {
@@ -155,7 +155,10 @@ func headline(view bot.BatchView) string {
 }
 
 // outcome says what became of one member of a batch.
-func outcome(m bot.BatchMember) string {
+func outcome(m bot.BatchMember, kind bot.BatchKind) string {
+	if kind == bot.BatchCurated && m.Reason == bot.ReasonCIRed {
+		return "failed with the others, because " + setOut(m.Reason)
+	}
 	switch m.Event {
 	case bot.MemberLanded:
 		if m.Reason == bot.ReasonContained {

@@ -34,7 +34,7 @@ var (
 // details element, code spans. A title cannot make any of them: its "<", "[" and "`" never stay what they are.
 func withoutOurs(text string) string {
 	for _, own := range []string{`<!-- batchbot:[a-z]+( [0-9A-Za-z._:/-]+)? -->`, `<https?://[^>\s]+>`, `\[#\d+\]\(https://git\.example/team/app/pull/1+\)`,
-		`</?details>`, `</?summary>`, "`[^`]*`", `(?m)^#\d+ `, `(: |, )#\d\b`} {
+		`</?details>`, `</?summary>`, "`/batch[^`]*`", "`[^`]*`", `(?m)^#\d+ `, `(: |, )#\d\b`} {
 		text = regexp.MustCompile(own).ReplaceAllString(text, "ours ")
 	}
 	return text
@@ -79,11 +79,15 @@ func TestHostileTextsAreHarmlessEverywhere(t *testing.T) {
 		riders := members(evil)
 		riders[1].Author.Login = evil
 		mergeTitle, mergeBody := MergeCommit(*v.Batch, riders, links)
+		set := rollup(bot.CuratedRejected, evil)
+		set.Drafter, set.Decider = evil, evil
 		return map[string]string{
 			"sticky": sticky(v), "notice": Notice(e, links), "needs retry": NeedsRetry(v, links), "batch title": batchMR(evil, riders).Title,
 			"batch body": batchMR(evil, riders).Body, "merge title": mergeTitle, "merge message": mergeBody, "report": report(bot.BatchFailed, bot.CodeCIRed, evil),
 			"outsider": Outsider(evil), "no queue": NoQueue(evil, []string{evil, "main"}), "bad settings": BadSettings(evil, evil),
 			"unknown": Unknown(evil, ""), "refused": Refused(evil), "closing": LandedClosing(v, links), "status": CommitStatus(v, links).Description,
+			"set": stickyOf(set), "set refused": CuratedRefused("submit", set, []bot.CuratedProblem{{RowNo: 1, Number: 2, Text: "is for " + evil}}, links),
+			"set names": WithUsage([]string{evil}, nil, links), "set forbidden": CuratedForbidden(evil, "no"),
 		}
 	}
 	ordinary := everywhere("x")

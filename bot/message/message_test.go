@@ -200,6 +200,7 @@ func texts() map[string]string {
 		"member_newer":  LandedNewer(view(bot.OperationMerged, bot.ReasonLanded, ""), strings.Repeat("2", 40), links),
 	}
 	maps.Copy(all, trainTexts())
+	maps.Copy(all, curatedTexts())
 	return all
 }
 
@@ -254,6 +255,7 @@ func TestEveryReasonAndCodeHasWords(t *testing.T) {
 		bot.ReasonPushRefused, bot.ReasonCIRed, bot.ReasonSuspect, bot.ReasonBatchFailed, bot.ReasonLanded, bot.ReasonContained,
 		bot.ReasonMergedOutside, bot.ReasonExpired, bot.ReasonLandedEvicted, bot.ReasonLandedLate,
 		bot.ReasonJoined, bot.ReasonPromoted, bot.ReasonCarriedOver, bot.ReasonDeparted, bot.ReasonLeft, bot.ReasonTrainOver,
+		bot.ReasonCurated, bot.ReasonSetBroken,
 	} {
 		if because(r) == because("") {
 			t.Errorf("reason %q has no words", r)

@@ -21,6 +21,9 @@ func notice(entry bot.HistoryEntry) string {
 	if text, ok := seatNotice(entry); ok {
 		return text
 	}
+	if text, ok := setNotice(entry); ok {
+		return text
+	}
 	target := code(entry.Operation.Target)
 	out := departure(entry)
 	extra := ""

@@ -19,6 +19,9 @@ func Help() string {
 | ` + "`/batch status`" + ` | says where it stands |
 | ` + "`/batch join`" + `, ` + "`/batch join NAME`" + ` | takes a seat on the next train of its target branch, or a place in line; it lands after the departure |
 | ` + "`/batch leave`" + ` | gives the seat up; the first in line moves up |
+| ` + "`/batch with #12 #15`" + ` | drafts a curated batch: this merge request and those land together or not at all |
+| ` + "`/batch submit`" + ` | checks the draft, and hands it in at the commits its members have now |
+| ` + "`/batch approve`" + ` | lets it go (with write access, and not by whoever drafted it) |
 | ` + "`/batch unblock merged`" + `, ` + "`failed`" + ` or ` + "`resume`" + ` | on a blocked batch or one of its members: it landed; it did not; go on with it (maintainers) |
 | ` + "`/batch help`" + ` | shows this table |
 

@@ -34,6 +34,8 @@ func CommitStatus(view bot.OperationView, links Links) bot.CommitStatus {
 		}
 	case bot.OperationFailed:
 		s.State, s.Description = bot.CheckFailure, "Failed, because "+because(op.Reason)
+	case bot.OperationRejected:
+		s.State, s.Description = bot.CheckSuccess, "Taken out with its curated batch: "+setOut(op.Reason)
 	default:
 		s.State, s.Description = bot.CheckSuccess, "Not on its way: "+because(op.Reason)
 	}

@@ -14,6 +14,9 @@ func Sticky(view bot.StickyView, links Links) string {
 
 // Status is what the status comment shows, without its marker: the answer to the status command.
 func Status(view bot.StickyView, links Links) string {
+	if len(view.Operations) == 0 && view.Curated != nil {
+		return curatedPart(*view.Curated, links)
+	}
 	if len(view.Operations) == 0 {
 		return "This merge request was not applied to any queue. Comment `/batch` to apply it.\n"
 	}
@@ -31,6 +34,9 @@ func Status(view bot.StickyView, links Links) string {
 		if note := queueNote(v.Queue); note != "" && v.Operation.Status.Followed() {
 			fmt.Fprintf(&b, "\n%s\n", note)
 		}
+	}
+	if view.Curated != nil {
+		b.WriteString("\n" + curatedPart(*view.Curated, links))
 	}
 	b.WriteString("\n<details><summary>Details</summary>\n\n")
 	for _, v := range view.Operations {

@@ -106,6 +106,10 @@ func because(reason bot.Reason) string {
 		return "it left its train"
 	case bot.ReasonTrainOver:
 		return "its train ended"
+	case bot.ReasonCurated:
+		return "its curated batch was approved"
+	case bot.ReasonSetBroken:
+		return "another member of its curated batch was lost"
 	}
 	return "of an unknown reason"
 }
@@ -180,6 +184,16 @@ func state(view bot.OperationView, links Links) string {
 		}
 		return s
 	case bot.OperationWaiting:
+		if op.Cohort < 0 { // it has no place of its own
+			s := "approved, in the waiting set as a member of " + curatedName(bot.CuratedCohort(op.Cohort)) + ", which rides whole"
+			switch op.Reason {
+			case bot.ReasonSuspect:
+				s += "; it failed CI, perhaps for nothing, and is tested once more"
+			case bot.ReasonBatchFailed:
+				s += ", because " + why(op.Reason, op.Detail)
+			}
+			return s
+		}
 		s := "approved, in the waiting set"
 		if view.Position > 0 {
 			s = fmt.Sprintf("approved, number %d in the waiting set", view.Position)
@@ -193,7 +207,11 @@ func state(view bot.OperationView, links Links) string {
 		if view.Batch == nil {
 			return "in a batch"
 		}
-		return "in " + links.batch(*view.Batch) + ", " + progress(*view.Batch)
+		s := "in " + links.batch(*view.Batch) + ", " + progress(*view.Batch)
+		if op.Cohort < 0 {
+			s = "with " + curatedName(bot.CuratedCohort(op.Cohort)) + " " + s
+		}
+		return s
 	case bot.OperationMerged:
 		switch {
 		case op.Reason == bot.ReasonMergedOutside:
@@ -209,7 +227,11 @@ func state(view bot.OperationView, links Links) string {
 		}
 		return "landed"
 	case bot.OperationRejected:
-		return "rejected, because " + why(op.Reason, op.Detail)
+		s := "taken out with its curated batch, because " + setOut(op.Reason)
+		if op.Detail != "" {
+			s += " (" + detail(op.Detail) + ")"
+		}
+		return s
 	case bot.OperationCancelled:
 		if op.Reason == bot.ReasonCancelled {
 			return "cancelled"
@@ -256,7 +278,9 @@ func next(view bot.OperationView) string {
 	switch op.Status {
 	case bot.OperationFailed:
 		return "Push a fix, or comment `/batch retry` to try the same commit again."
-	case bot.OperationRejected, bot.OperationCancelled, bot.OperationExpired:
+	case bot.OperationRejected:
+		return "Once that is mended, draft and submit the set again; or comment `/batch` to apply this merge request by itself."
+	case bot.OperationCancelled, bot.OperationExpired:
 		return "Comment `/batch` to apply it again."
 	case bot.OperationClosed:
 		return "Reopen it and comment `/batch` to apply it again."
