@@ -46,13 +46,13 @@ func (p *repositoryParser) trains(n *yaml.Node, what string) (plans []bot.TrainP
 func (p *repositoryParser) train(n *yaml.Node, what string) (plan bot.TrainPlan) {
 	const example = "0 9 * * MON-FRI"
 	var name, schedule, seats, boarding *yaml.Node
-	zone := time.UTC
+	known := true
 	ok := p.mapping(n, what, map[string]func(*yaml.Node){
 		"name":     func(n *yaml.Node) { name, plan.Name = n, p.trainName(n, what+".name") },
 		"schedule": func(n *yaml.Node) { schedule = n },
 		"time_zone": func(n *yaml.Node) {
 			if text, ok := p.text(n, what+".time_zone"); ok {
-				plan.TimeZone, zone = text, p.zone(n, what+".time_zone", text)
+				plan.TimeZone, known = text, p.zone(n, what+".time_zone", text)
 			}
 		},
 		"seats": func(n *yaml.Node) { seats, plan.Seats = n, p.number(n, what+".seats", 0, bot.MaxSeats) },
@@ -74,7 +74,7 @@ func (p *repositoryParser) train(n *yaml.Node, what string) (plan bot.TrainPlan)
 		return plan
 	}
 	text, ok := p.text(schedule, what+".schedule")
-	if !ok || zone == nil {
+	if !ok || !known {
 		return plan
 	}
 	plan.Schedule = text
@@ -89,8 +89,8 @@ func (p *repositoryParser) train(n *yaml.Node, what string) (plan bot.TrainPlan)
 			what, quoted(text), example, strings.ToValidUTF8(err.Error(), "?"))
 		return plan
 	}
-	// Any years will do, as long as they are always the same: a file is right or wrong, whenever it is read.
-	last := times.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, zone))
+	// Any years will do, as long as they are always the same: a file is right or wrong, whenever it is read. In UTC no clock is put back.
+	last := times.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC))
 	if last.IsZero() {
 		p.say(schedule, "%s.schedule: %s names a day that never comes", what, quoted(text))
 		return plan
@@ -125,12 +125,12 @@ func (p *repositoryParser) trainName(n *yaml.Node, what string) string {
 	return ""
 }
 
-// zone finds a time zone; nil: there is none, which is said.
-func (p *repositoryParser) zone(n *yaml.Node, what, name string) *time.Location {
-	location, err := time.LoadLocation(name)
+// zone looks for a time zone.
+func (p *repositoryParser) zone(n *yaml.Node, what, name string) (known bool) {
+	_, err := time.LoadLocation(name)
 	if err != nil || name == "Local" { // that of whichever server reads the file
 		p.say(n, "%s: %s is not a time zone: write a name such as Europe/Berlin or UTC", what, quoted(name))
-		return nil
+		return false
 	}
-	return location
+	return true
 }

@@ -19,6 +19,7 @@ queues:
         time_zone: America/New_York
         seats: 12
         boarding_closes: 30m
+      - {name: late, schedule: "30 2 * * *", time_zone: Europe/Berlin, seats: 1, boarding_closes: 2h} # half past two comes twice once a year
       - {name: Release-1.x, schedule: "0 9 1 * *", seats: 0}
 `), "main")
 	if err != nil {
@@ -26,6 +27,7 @@ queues:
 	}
 	want := []bot.TrainPlan{
 		{Name: "nightly", Schedule: "30 22 * * MON-FRI", TimeZone: "America/New_York", Seats: 12, BoardingCloses: 30 * time.Minute},
+		{Name: "late", Schedule: "30 2 * * *", TimeZone: "Europe/Berlin", Seats: 1, BoardingCloses: 2 * time.Hour},
 		{Name: "Release-1.x", Schedule: "0 9 1 * *"},
 	}
 	if !reflect.DeepEqual(got.Queues[0].Trains, want) {
