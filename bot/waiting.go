@@ -15,7 +15,7 @@ func (w WaitingSet) Empty() bool { return w.Fresh == 0 && len(w.Cohorts) == 0 }
 
 // Cohort is a group of requests that waits: the suspects of a red batch, or a curated batch.
 type Cohort struct {
-	ID      int64         // suspects: the batch that went red first
+	ID      int64         // suspects: the batch that went red first; curated: see CuratedCohort
 	Size    int           // waiting members
 	Curated bool          // rides whole, and is not searched
 	Age     time.Duration // curated: since its oldest member was admitted
@@ -42,7 +42,7 @@ type Trial struct {
 	Cohort   int64 // the search it was part of; 0 = none
 	Members  int   // in the build that CI judged
 	Verdict  TrialVerdict
-	Rejected bool // the only member failed by this verdict
+	Rejected bool // the only member failed by this verdict; of a curated batch: all of them did, and what follows under its cohort is another set
 }
 
 // Root is the search that the trial belongs to or, when red, begins.
@@ -53,7 +53,7 @@ func (t *Trial) Root() int64 {
 	return t.Batch
 }
 
-// TrialOf reads a batch as a trial; failed is how many of its members FAILED when it was settled. ok is false for a batch that is active,
+// TrialOf reads a batch as a trial; failed is how many of its members failed when it was settled. ok is false for a batch that is active,
 // or that ended for a reason that says nothing about its members.
 func TrialOf(b Batch, failed int) (trial Trial, ok bool) {
 	trial = Trial{Batch: b.ID, Kind: b.Kind, Cohort: b.Cohort, Members: b.Tested}
@@ -61,7 +61,7 @@ func TrialOf(b Batch, failed int) (trial Trial, ok bool) {
 	case b.Status == BatchSucceeded:
 		trial.Verdict = TrialGreen
 	case b.Status == BatchFailed && (b.Code == CodeCIRed || b.Code == CodeCITimeout):
-		trial.Verdict, trial.Rejected = TrialRed, b.Tested == 1 && failed == 1
+		trial.Verdict, trial.Rejected = TrialRed, (b.Tested == 1 && failed == 1) || (b.Kind == BatchCurated && failed > 0)
 	case b.Status == BatchFailed && b.Code == CodeCIBroken:
 		trial.Verdict = TrialBroken
 	default:

@@ -36,6 +36,9 @@ func believe(cohort int64, n int, trials []bot.Trial, rates Rates) belief {
 		if t.Root() != cohort {
 			continue
 		}
+		if t.Kind == bot.BatchCurated && t.Rejected {
+			break // of the set as it was before
+		}
 		if t.Verdict == bot.TrialGreen {
 			landed += t.Members
 			continue

@@ -101,7 +101,7 @@ func TestRatesOf(t *testing.T) {
 		{"what was given back may have held the culprit", 0, []bot.Trial{red(1, 0, 4), red(2, 1, 2), green(3, 1, 2)}, 1.0 / 52, 1.0 / 52},
 		{"a search under way says nothing yet", 0, []bot.Trial{red(1, 0, 4), green(2, 1, 2), red(3, 0, 9)}, 1.0 / 52, 0},
 		{"a broken CI says nothing", 0, []bot.Trial{red(1, 0, 4), broke(2, 0, 3), green(3, 1, 4)}, 1.0 / 54, 0},
-		{"a curated batch is not searched", 0, []bot.Trial{curated(9, 3, 4), green(10, 0, 4)}, 1.0 / 54, 0},
+		{"a curated batch is not searched", 0, []bot.Trial{curated(9, -3, 4), curatedOut(10, -3, 4), green(11, 0, 4)}, 1.0 / 54, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/batchbot/batchbot/bot"
@@ -17,12 +18,18 @@ const (
 // inARow lists the searches and batches that went red since the last green batch, the oldest first. They have no member in common: who is in one
 // search is in no other.
 func inARow(trials []bot.Trial) (roots []int64) {
+	began := make(map[int64]int64) // by its first batch in the row: the number of a curated batch says nothing about when
 	for i := len(trials) - 1; i >= 0 && trials[i].Verdict == bot.TrialRed; i-- {
-		if root := trials[i].Root(); !slices.Contains(roots, root) {
+		root := trials[i].Root()
+		if began[root] == 0 {
 			roots = append(roots, root)
 		}
+		began[root] = trials[i].Batch
+		if root > 0 {
+			began[root] = root
+		}
 	}
-	slices.Sort(roots)
+	slices.SortFunc(roots, func(a, b int64) int { return cmp.Compare(began[a], began[b]) })
 	return roots
 }
 

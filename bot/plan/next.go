@@ -104,11 +104,11 @@ func front(settings bot.QueueSettings, w bot.WaitingSet, rates Rates) Choice {
 	return Choice{Claim: true, Kind: bot.BatchFresh, Limit: size, Of: w.Fresh, Rates: rates}
 }
 
-// redBefore reports whether a curated batch went red already.
+// redBefore reports whether a curated batch went red already since it was approved: one that failed, was edited and approved again, is another set.
 func redBefore(cohort int64, trials []bot.Trial) bool {
-	for _, t := range trials {
+	for _, t := range slices.Backward(trials) {
 		if t.Kind == bot.BatchCurated && t.Cohort == cohort && t.Verdict == bot.TrialRed {
-			return true
+			return !t.Rejected
 		}
 	}
 	return false

@@ -38,6 +38,12 @@ func curated(batch, cohort int64, members int) bot.Trial {
 	return t
 }
 
+func curatedOut(batch, cohort int64, members int) bot.Trial {
+	t := curated(batch, cohort, members)
+	t.Rejected = true
+	return t
+}
+
 func broke(batch, cohort int64, members int) bot.Trial {
 	t := red(batch, cohort, members)
 	t.Verdict = bot.TrialBroken
@@ -136,24 +142,47 @@ func TestNext(t *testing.T) {
 		},
 		{
 			"a curated batch in its turn", plain,
-			bot.WaitingSet{Fresh: 5, OldestAge: time.Minute, Cohorts: []bot.Cohort{{ID: 7, Size: 3, Curated: true, Age: time.Hour}}},
-			Choice{Claim: true, Kind: bot.BatchCurated, Cohort: 7, Limit: 3, Of: 3}, "testing the 3 members of curated batch 7 together",
+			bot.WaitingSet{Fresh: 5, OldestAge: time.Minute, Cohorts: []bot.Cohort{{ID: -7, Size: 3, Curated: true, Age: time.Hour}}},
+			Choice{Claim: true, Kind: bot.BatchCurated, Cohort: -7, Limit: 3, Of: 3}, "testing the 3 members of curated batch 7 together",
 		},
 		{
 			"a curated batch behind who came first", plain,
-			bot.WaitingSet{Fresh: 5, OldestAge: time.Hour, Cohorts: []bot.Cohort{{ID: 7, Size: 3, Curated: true, Age: time.Minute}}},
+			bot.WaitingSet{Fresh: 5, OldestAge: time.Hour, Cohorts: []bot.Cohort{{ID: -7, Size: 3, Curated: true, Age: time.Minute}}},
 			Choice{Claim: true, Kind: bot.BatchFresh, Limit: 35, Of: 5}, "testing all 5 that wait; 2.0 % of changes break CI here",
 		},
 		{
 			"a curated batch between two probes", plain,
-			bot.WaitingSet{Cohorts: []bot.Cohort{{ID: 3, Size: 4}, {ID: 7, Size: 3, Curated: true}}, Trials: many(red(3, 0, 8), green(4, 3, 4))},
-			Choice{Claim: true, Kind: bot.BatchCurated, Cohort: 7, Limit: 3, Of: 3, Aside: 3}, "testing the 3 members of curated batch 7 together while batch 3 is searched",
+			bot.WaitingSet{Cohorts: []bot.Cohort{{ID: 3, Size: 4}, {ID: -7, Size: 3, Curated: true}}, Trials: many(red(3, 0, 8), green(4, 3, 4))},
+			Choice{Claim: true, Kind: bot.BatchCurated, Cohort: -7, Limit: 3, Of: 3, Aside: 3}, "testing the 3 members of curated batch 7 together while batch 3 is searched",
 		},
 		{
 			"a red curated batch once more", plain,
-			bot.WaitingSet{Cohorts: []bot.Cohort{{ID: 7, Size: 3, Curated: true}}, Trials: many(curated(9, 7, 3))},
-			Choice{Claim: true, Kind: bot.BatchCurated, Cohort: 7, Limit: 3, Of: 3, Again: true},
+			bot.WaitingSet{Cohorts: []bot.Cohort{{ID: -7, Size: 3, Curated: true}}, Trials: many(curated(9, -7, 3))},
+			Choice{Claim: true, Kind: bot.BatchCurated, Cohort: -7, Limit: 3, Of: 3, Again: true},
 			"testing the 3 members of curated batch 7 together once more: CI may have failed for nothing",
+		},
+		{
+			"a curated batch that failed, was edited and approved again", plain,
+			bot.WaitingSet{Cohorts: []bot.Cohort{{ID: -7, Size: 3, Curated: true}}, Trials: many(curated(9, -7, 3), curatedOut(10, -7, 3))},
+			Choice{Claim: true, Kind: bot.BatchCurated, Cohort: -7, Limit: 3, Of: 3}, "testing the 3 members of curated batch 7 together",
+		},
+		{
+			"a curated batch that the queue allows no more rides whole all the same", small,
+			bot.WaitingSet{Cohorts: []bot.Cohort{{ID: -7, Size: 9, Curated: true}}},
+			Choice{Claim: true, Kind: bot.BatchCurated, Cohort: -7, Limit: 9, Of: 9}, "testing the 9 members of curated batch 7 together",
+		},
+		{
+			"of two curated batches the one that waits longer", plain,
+			bot.WaitingSet{Cohorts: []bot.Cohort{{ID: -9, Size: 2, Curated: true, Age: time.Minute}, {ID: -7, Size: 3, Curated: true, Age: time.Hour}}},
+			Choice{Claim: true, Kind: bot.BatchCurated, Cohort: -7, Limit: 3, Of: 3}, "testing the 3 members of curated batch 7 together",
+		},
+		{
+			"no curated batch when two searches wait", plain,
+			bot.WaitingSet{
+				Cohorts: []bot.Cohort{{ID: -7, Size: 3, Curated: true, Age: time.Hour}, {ID: 3, Size: 4}, {ID: 5, Size: 6}},
+				Trials:  many(red(3, 0, 8), red(5, 0, 6), green(6, 3, 4)),
+			},
+			Choice{Claim: true, Kind: bot.BatchProbe, Cohort: 3, Limit: 2, Of: 4}, "testing 2 of 4 suspects of batch 3; 1 more run expected",
 		},
 		{
 			"suspects of whom no red batch is known are tested together", plain,

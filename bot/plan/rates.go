@@ -55,6 +55,7 @@ func RatesOf(trials []bot.Trial, flake float64) Rates {
 				runs++
 				open = without(open, at)
 			}
+		case t.Kind == bot.BatchCurated: // not searched: it shows neither
 		case t.Rejected:
 			culprits++
 			changes++
@@ -62,7 +63,6 @@ func RatesOf(trials []bot.Trial, flake float64) Rates {
 			if at >= 0 {
 				open = without(open, at)
 			}
-		case t.Kind == bot.BatchCurated: // not searched: it shows neither
 		case at >= 0:
 			open[at].left = t.Members
 		default:

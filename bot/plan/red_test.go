@@ -68,16 +68,27 @@ func TestAfterRed(t *testing.T) {
 			Red{Cohort: 8}, "its 35 members are suspects",
 		},
 		{
-			"a curated batch where a flake is likelier", calm, bot.Batch{ID: 9, Kind: bot.BatchCurated, Cohort: 4, Tested: 3},
-			Red{Cohort: 4}, "its 3 members are tested once more: CI may have failed for nothing",
+			"a curated batch where a flake is likelier", calm, bot.Batch{ID: 9, Kind: bot.BatchCurated, Cohort: -4, Tested: 3},
+			Red{Cohort: -4}, "its 3 members are tested once more: CI may have failed for nothing",
 		},
 		{
-			"a curated batch where a culprit is likelier", nil, bot.Batch{ID: 9, Kind: bot.BatchCurated, Cohort: 4, Tested: 3},
-			Red{Cohort: 4, Fail: true}, "its 3 members fail together",
+			"a curated batch where a culprit is likelier", nil, bot.Batch{ID: 9, Kind: bot.BatchCurated, Cohort: -4, Tested: 3},
+			Red{Cohort: -4, Fail: true}, "its 3 members fail together",
 		},
 		{
-			"a curated batch, red again", append(calm[:2:2], curated(8, 4, 3)), bot.Batch{ID: 9, Kind: bot.BatchCurated, Cohort: 4, Tested: 3},
-			Red{Cohort: 4, Fail: true}, "its 3 members fail together",
+			"a curated batch, red again", append(calm[:2:2], curated(8, -4, 3)), bot.Batch{ID: 9, Kind: bot.BatchCurated, Cohort: -4, Tested: 3},
+			Red{Cohort: -4, Fail: true}, "its 3 members fail together",
+		},
+		{
+			"a curated batch that failed, was edited and approved again", append(calm[:2:2], curated(6, -4, 3), curatedOut(7, -4, 3), green(8, 0, 9)),
+			bot.Batch{ID: 9, Kind: bot.BatchCurated, Cohort: -4, Tested: 3},
+			Red{Cohort: -4}, "its 3 members are tested once more: CI may have failed for nothing",
+		},
+		{
+			"a curated batch among several in a row", append(calm[:2:2], red(3, 0, 9), curated(4, -8, 3), red(5, 0, 8)), bot.Batch{ID: 6, Kind: bot.BatchCurated, Cohort: -8, Tested: 3},
+			Red{Broken: []int64{3, -8, 5}, Cohort: -8},
+			"batches with no member in common failed CI in a row (3, curated batch 8 and 5) and none passed in between: a runner or the target itself is broken, not the members. " +
+				"Mend it, then resume the queue; who failed alone since batch 3 may be innocent: /batch retry",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

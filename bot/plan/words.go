@@ -28,7 +28,7 @@ func (c Choice) String() string {
 	}
 	switch {
 	case c.Kind == bot.BatchCurated:
-		s := fmt.Sprintf("testing the %d members of curated batch %d together", n, c.Cohort)
+		s := fmt.Sprintf("testing the %d members of %s together", n, root(c.Cohort))
 		if c.Again {
 			s += " once more: CI may have failed for nothing"
 		}
@@ -56,7 +56,7 @@ func (r Red) String() string {
 	switch {
 	case len(r.Broken) > 0:
 		return fmt.Sprintf("batches with no member in common failed CI in a row (%s) and none passed in between: a runner or the target itself is broken, not the members. "+
-			"Mend it, then resume the queue; who failed alone since batch %d may be innocent: /batch retry", list(r.Broken), r.Broken[0])
+			"Mend it, then resume the queue; who failed alone since %s may be innocent: /batch retry", list(r.Broken), root(r.Broken[0]))
 	case r.Kind == bot.BatchCurated && r.Fail:
 		return fmt.Sprintf("its %d members fail together", r.Tested)
 	case r.Kind == bot.BatchCurated:
@@ -69,9 +69,21 @@ func (r Red) String() string {
 	return fmt.Sprintf("its %d members are suspects", r.Tested)
 }
 
+// root names a search by the batch it began with, or a curated batch by its own number.
+func root(id int64) string {
+	if id < 0 {
+		return fmt.Sprintf("curated batch %d", bot.CuratedCohort(id))
+	}
+	return fmt.Sprintf("batch %d", id)
+}
+
 func list(ids []int64) string {
 	var s []string
 	for _, id := range ids {
+		if id < 0 {
+			s = append(s, root(id))
+			continue
+		}
 		s = append(s, fmt.Sprint(id))
 	}
 	if len(s) < 2 {
