@@ -90,7 +90,8 @@ type CheckPolicy struct {
 }
 
 // DefaultQueueSettings is a queue without a repository file: one approval by somebody with write access, merge landing,
-// every check seen on the head, fifty members at most, CI that fails for nothing once in a hundred runs, two hours.
+// every check seen on the head, fifty members at most, CI that fails for nothing once in a hundred runs, two hours; approvers are reminded after three days,
+// owners after one, and each once a week.
 func DefaultQueueSettings(branch string) QueueSettings {
 	return QueueSettings{
 		Branch:       branch,
@@ -100,5 +101,6 @@ func DefaultQueueSettings(branch string) QueueSettings {
 		Approvals:    ApprovalPolicy{Count: 1, Minimum: PermissionWrite},
 		Checks:       CheckPolicy{NoneAfter: 5 * time.Minute, None: WithoutChecksWait, QuietTime: 30 * time.Second},
 		Timeout:      2 * time.Hour,
+		Reminders:    ReminderPolicy{Approvers: 72 * time.Hour, Owners: 24 * time.Hour, Every: 7 * 24 * time.Hour},
 	}
 }

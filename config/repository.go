@@ -193,6 +193,7 @@ func (p *repositoryParser) queue(n *yaml.Node, what string) bot.QueueSettings {
 		"checks":    func(n *yaml.Node) { p.checks(n, within("checks"), &q.Checks) },
 		"timeout":   func(n *yaml.Node) { q.Timeout = p.duration(n, within("timeout"), time.Minute, 7*24*time.Hour) },
 		"trains":    func(n *yaml.Node) { q.Trains = p.trains(n, within("trains")) },
+		"reminders": func(n *yaml.Node) { p.reminders(n, within("reminders"), &q.Reminders) },
 	})
 	if ok && !branch {
 		p.say(n, "%s: branch is missing: name the branch that merge requests land on, as in branch: %s", what, p.example)

@@ -29,6 +29,7 @@ queues:
       none: pass
       quiet_time: 0
     timeout: 4h
+    reminders: {approvers: 0, owners: 2h, every: 0}
 `), "main")
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +39,7 @@ queues:
 		Approvals: bot.ApprovalPolicy{Minimum: bot.PermissionMaintain, Count: 2},
 		Checks:    bot.CheckPolicy{Required: []string{"ci", "lint / go"}, NoneAfter: 90 * time.Second, None: bot.WithoutChecksPass},
 		Timeout:   4 * time.Hour,
+		Reminders: bot.ReminderPolicy{Owners: 2 * time.Hour},
 	}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -56,7 +58,7 @@ func TestMistakesInARepositoryFile(t *testing.T) {
 		"empty list":        {"queues: []\n", "line 1, column 9: no queues: write queues:, and below it - branch: develop"},
 		"not a list":        {"queues: main\n", "line 1, column 9: queues is not a list: write each queue below it, as in - branch: develop"},
 		"not keys":          {"- main\n", "line 1, column 1: the file is not a set of keys: write any of queues, each with a colon and its value"},
-		"queue not keys":    {"queues: [main]\n", "line 1, column 10: queues[0] is not a set of keys: write any of approvals, branch, checks, fill_wait, flake_rate, landing, max_batch_size, timeout or trains, each with a colon and its value"},
+		"queue not keys":    {"queues: [main]\n", "line 1, column 10: queues[0] is not a set of keys: write any of approvals, branch, checks, fill_wait, flake_rate, landing, max_batch_size, reminders, timeout or trains, each with a colon and its value"},
 		"unknown key":       {"queue: []\n", `line 1, column 1: the file: unknown key "queue": did you mean queues?`},
 		"unknown queue key": {queue("max_batchsize: 3"), `line 3, column 5: queues[0]: unknown key "max_batchsize": did you mean max_batch_size?`},
 		"unknown check key": {queue("checks: {require: [ci]}"), `line 3, column 14: queues[0].checks: unknown key "require": did you mean required?`},
@@ -88,7 +90,7 @@ func TestMistakesInARepositoryFile(t *testing.T) {
 		"required empty":    {queue("checks: {required: ['']}"), "line 3, column 25: queues[0].checks.required[0] is empty: give it a value or remove it"},
 		"none":              {queue("checks: {none: maybe}"), `line 3, column 20: queues[0].checks.none: "maybe" is not possible: write wait or pass`},
 		"anchor":            {"queues:\n  - &q {branch: main}\n", "line 2, column 5: anchors and aliases (& and *) are not read here: write the values out"},
-		"merge key":         {queue("<<: {timeout: 1h}"), `line 3, column 5: queues[0]: unknown key "<<": the keys here are approvals, branch, checks, fill_wait, flake_rate, landing, max_batch_size, timeout, trains`},
+		"merge key":         {queue("<<: {timeout: 1h}"), `line 3, column 5: queues[0]: unknown key "<<": the keys here are approvals, branch, checks, fill_wait, flake_rate, landing, max_batch_size, reminders, timeout, trains`},
 		"two documents":     {"queues: [{branch: main}]\n---\nqueues: [{branch: main}]\n", "line 2, column 1: a second document: the file holds one, remove the line ---"},
 		"not YAML":          {"queues:\n\t- branch: main\n", "line 2, column 1: not YAML: found character that cannot start any token"},
 		"not text":          {"queues: \xff", "line 1, column 1: the file is not UTF-8 text"},

@@ -23,6 +23,7 @@ type Settings struct {
 	Log       Log       `koanf:"log"`
 
 	Reconcile Reconcile `koanf:"reconcile"`
+	Jobs      Jobs      `koanf:"jobs"`
 
 	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" validate:"min=100ms,max=10m"` // after this what still runs is abandoned
 }
@@ -92,6 +93,14 @@ type Reconcile struct {
 	Interval time.Duration `koanf:"interval" validate:"min=0,max=24h"` // 0: only when an operator asks
 }
 
+// Jobs says when the scheduled jobs are due that have no settings of their own: a duration since they were last, or five fields of cron in UTC.
+type Jobs struct {
+	Sweep     string `koanf:"sweep"`     // overdue batches are looked at
+	Trains    string `koanf:"trains"`    // trains are opened, and depart
+	Cleanup   string `koanf:"cleanup"`   // what is past its time ends or is deleted
+	Reminders string `koanf:"reminders"` // whoever lets others wait is reminded
+}
+
 // Retention says how long what was received and done is kept, by the database's clock. A delivery is known no shorter than its payload is
 // kept, and a command no shorter than its delivery, so that one that comes again finds what it once did.
 type Retention struct {
@@ -119,6 +128,7 @@ func Defaults() Settings {
 		Rounds:          Rounds{Poll: 15 * time.Second},
 		Look:            Look{Interval: time.Minute, MaxInterval: 10 * time.Minute},
 		Reconcile:       Reconcile{Interval: 15 * time.Minute},
+		Jobs:            Jobs{Sweep: "1m", Trains: "15s", Cleanup: "10m", Reminders: "5m"},
 		Retention:       Retention{Payloads: 7 * day, Deliveries: 90 * day, Commands: 90 * day, Errands: 7 * day},
 		Log:             Log{Level: "info", Format: "json"},
 		ShutdownTimeout: 10 * time.Second,

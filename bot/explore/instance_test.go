@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/intake"
+	"github.com/batchbot/batchbot/bot/job"
 	"github.com/batchbot/batchbot/bot/lease"
 	"github.com/batchbot/batchbot/bot/outbox"
 	"github.com/batchbot/batchbot/bot/round"
@@ -19,6 +20,7 @@ type rows interface {
 	round.Locks
 	intake.Inbox
 	intake.Records
+	job.Records
 	outbox.Store
 }
 
@@ -235,7 +237,7 @@ func (in *instance) complain(loop string, err error) {
 	}
 }
 
-// look is one look at the repository, and what a tick of the looker does beside.
+// look is one look at the repository, and what the clean-up does beside.
 func (in *instance) look(ctx context.Context) {
 	repos, err := in.store.ActiveRepositories(ctx, hostName)
 	if err != nil {

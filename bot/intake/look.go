@@ -23,7 +23,7 @@ type LookerConfig struct {
 	Overlap  time.Duration // how far behind the watermark a look begins; default 2 min
 	Limit    time.Duration // of one look; default 5 min
 	Parallel int           // repositories of one host looked at at once; default 4
-	Seldom   time.Duration // between listings of all repositories, and between purges; default 1 h
+	Seldom   time.Duration // between listings of all repositories; default 1 h
 	Logger   *slog.Logger  // nil: silent
 
 	// Report is told what every look found; nil: nobody is. It must not block.
@@ -36,10 +36,9 @@ type Looker struct {
 	config LookerConfig
 	slots  *lease.Slots
 
-	mu     sync.Mutex
-	plan   map[int64]schedule  // by repository id
-	lists  map[string]schedule // by host: when its repositories are listed next
-	purged time.Time           // only Tick's goroutine
+	mu    sync.Mutex
+	plan  map[int64]schedule  // by repository id
+	lists map[string]schedule // by host: when its repositories are listed next
 }
 
 // schedule says when something is looked at next.
@@ -79,18 +78,15 @@ func (l *Looker) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		l.begin(ctx, &looks)
-		l.tidy(ctx)
 		timer.Reset(l.config.Base)
 	}
 }
 
-// Tick looks once at every repository that is due, ends what expired and deletes what is old, and waits for it. What fails is logged and due
-// again.
+// Tick looks once at every repository that is due, and waits for it. What fails is logged and due again.
 func (l *Looker) Tick(ctx context.Context) {
 	var looks sync.WaitGroup
 	l.begin(ctx, &looks)
 	looks.Wait()
-	l.tidy(ctx)
 }
 
 // begin starts the looks that are due, those of each host by themselves.
@@ -189,32 +185,6 @@ func (l *Looker) next(repository int64, look Look, err error) {
 	}
 	s.due, s.underWay = time.Now().Add(pause), false
 	l.plan[repository] = s
-}
-
-// tidy does what needs doing now and then, whichever instance does it.
-func (l *Looker) tidy(ctx context.Context) {
-	const atOnce = 200
-	records := l.config.Applier.Records
-	for ctx.Err() == nil {
-		n, err := records.ExpireOperations(ctx, atOnce)
-		if err != nil {
-			l.config.Logger.Warn("could not end expired operations", "error", err)
-		}
-		if n > 0 {
-			l.config.Applier.NudgeOutbox()
-		}
-		if err != nil || n < atOnce {
-			break
-		}
-	}
-	if time.Since(l.purged) < l.config.Seldom {
-		return
-	}
-	if err := records.PurgeOld(ctx); err != nil {
-		l.config.Logger.Warn("could not delete what is old", "error", err)
-		return
-	}
-	l.purged = time.Now()
 }
 
 // Look says what one look at a repository found.

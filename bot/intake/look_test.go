@@ -278,31 +278,30 @@ func TestRunTicksUntilItIsStopped(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 150*time.Second)
 		defer cancel()
 		w.looker().Run(ctx)
-		if n := w.steps.count("ExpireOperations"); n != 3 {
+		if n := w.steps.count("ActiveRepositories"); n != 1+3 { // listing them on the host reads them once, too
 			t.Errorf("%d ticks, want one at once and one a minute", n)
 		}
 	})
 }
 
-func TestTicksListRepositoriesExpireAndPurge(t *testing.T) {
+func TestTicksListRepositoriesNowAndThen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.host.refs = append(w.host.refs, bot.RepositoryRef{Host: "git", ExternalID: 4712, Path: "team/lib", Installation: 9})
-		w.rows.expired = 500
 		looker := w.looker()
 		looker.Tick(context.Background())
-		if len(w.rows.repos) != 2 || w.rows.expired != 0 || w.rows.purged != 1 {
-			t.Errorf("%d repositories, %d not expired, %d purges", len(w.rows.repos), w.rows.expired, w.rows.purged)
+		if len(w.rows.repos) != 2 {
+			t.Errorf("%d repositories", len(w.rows.repos))
 		}
 		looker.Tick(context.Background())
-		if w.rows.purged != 1 || w.steps.count("ListRepositories") != 1 {
-			t.Error("purged or listed again at once")
+		if w.steps.count("ListRepositories") != 1 {
+			t.Error("listed again at once")
 		}
 		time.Sleep(time.Hour)
 		looker.Tick(context.Background())
-		if w.rows.purged != 2 || w.steps.count("ListRepositories") != 2 {
-			t.Error("not purged or listed again after an hour")
+		if w.steps.count("ListRepositories") != 2 {
+			t.Error("not listed again after an hour")
 		}
 	})
 }

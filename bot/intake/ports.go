@@ -63,10 +63,6 @@ type Records interface {
 
 	// SaveWatermark stores up to when (host's clock) the comments of a repository were looked at.
 	SaveWatermark(ctx context.Context, repositoryID int64, seen time.Time) error
-	// ExpireOperations ends PENDING_APPROVAL operations past their expires_at by the database's clock, at most limit.
-	ExpireOperations(ctx context.Context, limit int) (int, error)
-	// PurgeOld deletes payloads, keys and idempotency rows past their time, in bounded chunks.
-	PurgeOld(ctx context.Context) error
 }
 
 // Trains is what intake reads and writes about trains. Implemented by store.

@@ -24,9 +24,7 @@ type fakeRows struct {
 	reactions   []bot.Reaction
 	moves       []bot.Move
 	watching    []int64
-	watched     string // what QueuesWatching was asked about
-	expired     int
-	purged      int
+	watched     string  // what QueuesWatching was asked about
 	revisited   []int64 // batches whose MR is to be looked at
 }
 
@@ -254,15 +252,4 @@ func (r *fakeRows) SaveWatermark(_ context.Context, id int64, seen time.Time) er
 		r.repos[id-1].CommentsSeenAt = seen
 		return nil
 	})
-}
-
-func (r *fakeRows) ExpireOperations(_ context.Context, limit int) (int, error) {
-	n := min(r.expired, limit)
-	r.expired -= n
-	return n, r.steps.do("ExpireOperations", nil)
-}
-
-func (r *fakeRows) PurgeOld(context.Context) error {
-	r.purged++
-	return r.steps.do("PurgeOld", nil)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/reconcile"
@@ -386,52 +385,22 @@ func TestOneQueueAlone(t *testing.T) {
 	}
 }
 
-// busy is a lock that somebody else has.
-type busy struct{ asked chan string }
-
-func (b busy) TryLock(ctx context.Context, name string) (context.Context, func(), bool, error) {
-	b.asked <- name
-	return ctx, nil, false, nil
-}
-
-func TestRunMendsEverySoOftenUnderTheJobsLock(t *testing.T) {
+func TestRunMendsAndTellsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "main")
 	number := w.applied(false)
 	w.says()
 	w.approve(number)
-	run := func(config reconcile.Config) (stop func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			reconcile.New(config).Run(ctx, 50*time.Millisecond)
-		}()
-		return func() { cancel(); <-ended }
+	reports := 0
+	w.config.Report = func([]reconcile.Difference) { reports++ }
+	r := reconcile.New(w.config)
+	if did, err := r.Run(t.Context()); did != "differences: 1, mended: 1" || err != nil {
+		t.Errorf("%q, %v", did, err)
 	}
-	held := w.config
-	asked := make(chan string, 100)
-	held.Locks = busy{asked}
-	held.Report = func([]reconcile.Difference) { t.Error("it ran although somebody else has the lock") }
-	stop := run(held)
-	if name := <-asked; name != "job/reconcile" {
-		t.Errorf("the lock is %q", name)
-	}
-	<-asked
-	stop()
-	w.wantStatus(number, bot.OperationPendingApproval)
-
-	free := w.config
-	reports := make(chan []reconcile.Difference, 1000)
-	free.Report = func(found []reconcile.Difference) { reports <- found }
-	stop = run(free)
-	for found := range reports {
-		if len(found) > 0 && found[0].Outcome == reconcile.Mended {
-			break
-		}
-	}
-	stop()
 	w.wantStatus(number, bot.OperationWaiting)
+	if did, err := r.Run(t.Context()); did != "" || err != nil || reports != 2 {
+		t.Errorf("all is well: %q, %v, %d reports", did, err, reports)
+	}
 }
 
 // A mend that fails says so and keeps nobody else from being mended; what several differences ask for is done once.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/batchbot/batchbot/bot"
-	"github.com/batchbot/batchbot/bot/lease"
 )
 
 // Store is what reconcile reads, and the guarded writes it asks for. Implemented by store.
@@ -57,12 +56,6 @@ type Applier interface {
 	RefreshRepository(ctx context.Context, repo bot.Repository) error
 }
 
-// Locks keeps two instances from reconciling at once. It saves work and nothing else.
-type Locks interface {
-	// TryLock takes name without waiting; ok false: another holder. held is ctx and ends as well when the lock is lost.
-	TryLock(ctx context.Context, name string) (held context.Context, release func(), ok bool, err error)
-}
-
 // Config is what a Reconciler needs. Functions that are nil do nothing.
 type Config struct {
 	Store   Store
@@ -70,7 +63,6 @@ type Config struct {
 	Git     bot.Git
 	Applier Applier
 	Round   func(ctx context.Context, queueID int64) (again bool, err error) // one tick of a queue
-	Locks   Locks
 
 	Recent time.Duration                  // batches that ended longer ago are not looked at any more; 0: a day
 	Calm   time.Duration                  // Run leaves a batch that came into its phase less than this ago to its driver; 0: a minute
@@ -223,36 +215,18 @@ func (r *Reconciler) Check(ctx context.Context, mended []Difference, scope Scope
 	return err
 }
 
-// Run reconciles every so often until ctx ends. Of several instances only one does so at a time.
-func (r *Reconciler) Run(ctx context.Context, every time.Duration) {
-	for {
-		timer := time.NewTimer(every*3/4 + lease.Jitter(every/2))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		if err := r.once(ctx, max(every, time.Minute)); err != nil && ctx.Err() == nil {
-			r.config.Logger.Warn("could not reconcile everything", "error", err)
-		}
-	}
-}
-
-// once is one run under the job's lock, which may take as long as there is time until the next.
-func (r *Reconciler) once(ctx context.Context, limit time.Duration) error {
-	held, release, ok, err := r.config.Locks.TryLock(ctx, "job/reconcile")
-	if err != nil || !ok {
-		return err
-	}
-	defer release()
-	held, cancel := context.WithTimeout(held, limit)
-	defer cancel()
-	found, err := r.Find(held, Scope{calm: r.config.Calm})
-	r.Mend(held, found, Actor{By: "batchbot", Source: "reconcile"})
+// Run finds and mends once, as the scheduled job does: a person who has to act is told once of each difference, in the log. Of several instances one at a
+// time should; that saves work, nothing depends on it.
+func (r *Reconciler) Run(ctx context.Context) (summary string, err error) {
+	found, err := r.Find(ctx, Scope{calm: r.config.Calm})
+	r.Mend(ctx, found, Actor{By: "batchbot", Source: "reconcile"})
 	known := make(map[string]bool, len(found))
+	mended := 0
 	for _, d := range found {
 		known[d.same()] = true
+		if d.Outcome == Mended {
+			mended++
+		}
 		if r.known[d.same()] && d.Outcome == Left {
 			continue // it was said
 		}
@@ -261,5 +235,11 @@ func (r *Reconciler) once(ctx context.Context, limit time.Duration) error {
 	}
 	r.known = known
 	r.config.Report(found)
-	return err
+	if len(found) > 0 {
+		summary = fmt.Sprintf("differences: %d, mended: %d", len(found), mended)
+	}
+	if err != nil {
+		err = fmt.Errorf("not everything could be compared: %w", err)
+	}
+	return summary, err
 }

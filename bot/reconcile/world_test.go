@@ -99,7 +99,7 @@ func newWorld(t *testing.T, target string) *world {
 	w.sender = outbox.New(outbox.Config{Store: w.store, Hosts: hosts, Git: git, Revisit: w.driver.Revisit})
 	w.applier = intake.NewApplier(intake.ApplierConfig{Records: w.store, Hosts: hosts, Git: git, Order: w.driver.Order})
 	w.config = reconcile.Config{
-		Store: w.store, Hosts: hosts, Git: git, Applier: w.applier, Locks: w.store,
+		Store: w.store, Hosts: hosts, Git: git, Applier: w.applier,
 		Round: func(ctx context.Context, queueID int64) (bool, error) {
 			result, err := w.driver.RunOnce(ctx, queueID)
 			return result.Again, err

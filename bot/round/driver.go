@@ -132,7 +132,7 @@ func (d *Driver) Run(ctx context.Context) error {
 		for _, id := range due {
 			running[id] = true
 			ticks.Go(func() {
-				d.drive(ctx, id)
+				_ = d.drive(ctx, id) // it has said and planned what follows
 				finished <- id
 			})
 		}
@@ -181,25 +181,41 @@ func (d *Driver) takeDue(running map[int64]bool) (due []int64, soonest time.Dura
 	return due, soonest
 }
 
+// Drive ticks queues, several at once, until there is nothing more to do now, beside whatever Run does. Its error joins those of ticks that failed; they
+// are planned again as ever.
+func (d *Driver) Drive(ctx context.Context, queueIDs []int64) error {
+	failed := make([]error, len(queueIDs))
+	var ticks sync.WaitGroup
+	for i, id := range queueIDs {
+		ticks.Go(func() {
+			if err := d.drive(ctx, id); err != nil {
+				failed[i] = fmt.Errorf("queue %d: %w", id, err)
+			}
+		})
+	}
+	ticks.Wait()
+	return errors.Join(failed...)
+}
+
 // drive ticks one queue until there is nothing more to do now, in a slot of its repository: whose host hangs keeps no other repository waiting.
-func (d *Driver) drive(ctx context.Context, queueID int64) {
+func (d *Driver) drive(ctx context.Context, queueID int64) error {
 	at, err := d.place(ctx, queueID)
 	if err != nil {
 		if ctx.Err() == nil {
 			d.schedule(queueID, time.Now().Add(d.backOff(queueID, err)))
 			d.Logger.Warn("tick failed", "queue", queueID, "did", "nothing", "error", err)
 		}
-		return
+		return err
 	}
 	release, ok := d.slots.Take(ctx, at)
 	if !ok {
-		return
+		return ctx.Err()
 	}
 	defer release()
 	for ctx.Err() == nil {
 		result, err := d.limited(ctx, queueID)
 		if ctx.Err() != nil {
-			return
+			return ctx.Err()
 		}
 		log := d.Logger.With("queue", queueID)
 		if result.Batch != 0 {
@@ -208,7 +224,7 @@ func (d *Driver) drive(ctx context.Context, queueID int64) {
 		if err != nil {
 			d.schedule(queueID, time.Now().Add(d.backOff(queueID, err)))
 			log.Warn("tick failed", "did", result.Did, "error", err)
-			return
+			return err
 		}
 		d.mu.Lock()
 		delete(d.failures, queueID)
@@ -218,10 +234,11 @@ func (d *Driver) drive(ctx context.Context, queueID int64) {
 			if result.After > 0 {
 				d.schedule(queueID, time.Now().Add(result.After))
 			}
-			return
+			return nil
 		}
 		log.Info("tick", "did", result.Did)
 	}
+	return ctx.Err()
 }
 
 // limited is RunOnce within the time a tick may take.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/intake"
+	"github.com/batchbot/batchbot/bot/job"
 	"github.com/batchbot/batchbot/bot/outbox"
 	"github.com/batchbot/batchbot/bot/round"
 	"github.com/batchbot/batchbot/store"
@@ -25,6 +26,7 @@ type ports interface {
 	round.Store
 	intake.Inbox
 	intake.Records
+	job.Records
 	outbox.Store
 	RevisitBatch(ctx context.Context, batchID int64) error
 	PauseQueue(ctx context.Context, queueID int64, by, reason string) (bool, error)
