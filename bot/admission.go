@@ -6,6 +6,9 @@ package bot
 //
 // batch is the operation's batch when it is BATCHED. From LANDING on nothing takes a member out: what landed is read
 // afterwards.
+//
+// A member of a curated batch does not go back to wait for an approval of its own: approved again, it would land without the others. It ends as
+// REJECTED, with all of the set.
 func Reconcile(op Operation, mr MRSnapshot, verdict ApprovalVerdict, batch *Batch) (Move, bool) {
 	if !op.Status.Followed() {
 		return Move{}, false
@@ -19,6 +22,12 @@ func Reconcile(op Operation, mr MRSnapshot, verdict ApprovalVerdict, batch *Batc
 		move.Batch = &guard
 	}
 	to := func(status OperationStatus, reason Reason, detail string) (Move, bool) {
+		if op.Cohort < 0 && status == OperationPendingApproval {
+			status, move.HeadSHA = OperationRejected, ""
+			if reason == ReasonHeadMoved {
+				detail = "" // what the new head lacks matters no more
+			}
+		}
 		move.To, move.Reason, move.Detail = status, reason, detail
 		// Going back from the waiting set or a batch surprises people: say it in a comment of its own.
 		move.Notify = op.Status == OperationBatched || (op.Status == OperationWaiting && !status.Open()) ||

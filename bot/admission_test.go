@@ -68,6 +68,34 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// Approved again by itself, a member of a curated batch would land without the others.
+func TestAMemberOfACuratedBatchDoesNotGoOnByItself(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mr     MRSnapshot
+		to     OperationStatus
+		reason Reason
+	}{
+		"pushed":     {MRSnapshot{State: MROpen, HeadSHA: "new", Target: "main"}, OperationRejected, ReasonHeadMoved},
+		"drafted":    {MRSnapshot{State: MROpen, HeadSHA: "pinned", Target: "main", Draft: true}, OperationRejected, ReasonDrafted},
+		"unapproved": {MRSnapshot{State: MROpen, HeadSHA: "pinned", Target: "main"}, OperationRejected, ReasonUnapproved},
+		"closed":     {MRSnapshot{State: MRClosed, HeadSHA: "pinned", Target: "main"}, OperationClosed, ReasonClosed},
+		"merged":     {MRSnapshot{State: MRMerged, HeadSHA: "pinned", Target: "main"}, OperationMerged, ReasonMergedOutside},
+	} {
+		for _, status := range []OperationStatus{OperationWaiting, OperationBatched} {
+			op := Operation{ID: "op", Status: status, Version: 3, Target: "main", HeadSHA: "pinned", Cohort: CuratedCohort(4)}
+			batch := &Batch{ID: 8, Status: BatchRunning, Phase: PhaseOpened, Version: 5}
+			move, needed := Reconcile(op, c.mr, ApprovalVerdict{Missing: "needs 1 more approval"}, batch)
+			if !needed || move.To != c.to || move.Reason != c.reason || move.HeadSHA != "" || !status.CanBecome(move.To) {
+				t.Errorf("%s while %s: %+v, %t; want %s", name, status, move, needed, c.to)
+			}
+			if !move.Notify && c.to != OperationMerged {
+				t.Errorf("%s while %s: nobody is told", name, status)
+			}
+		}
+	}
+}
+
 func TestNothingTakesAMemberOutOfALanding(t *testing.T) {
 	t.Parallel()
 	op := Operation{Status: OperationBatched, Target: "main", HeadSHA: "pinned"}

@@ -146,6 +146,9 @@ func (d *Driver) build(ctx context.Context, t tick) (Result, error) {
 	defer built.Close()
 	result := built.Result()
 	moves := departures(result)
+	if t.batch.Kind == bot.BatchCurated && len(moves) > 0 {
+		moves = wholeSet(result, moves)
+	}
 	batch, ok, err := d.Store.RecordBuild(ctx, t.batch.Guard(), bot.BuildRecord{Result: result, Timeout: t.queue.Settings.Timeout, Moves: moves})
 	if err != nil {
 		return Result{}, fmt.Errorf("recording the build of batch %d: %w", t.batch.ID, err)

@@ -78,7 +78,10 @@ func decide(v view) action {
 	case v.mr.State == bot.MRMerged:
 		return decideMerged(v)
 	case len(v.members) == 0:
-		return action{verb: fail, code: bot.CodeAllEvicted, why: "every member left the batch"}
+		return action{verb: fail, code: bot.CodeAllEvicted, why: allLeft(v.batch)}
+	case v.batch.Kind == bot.BatchCurated && len(v.members) < v.batch.Size:
+		// Who leaves takes the others along in the same write; whatever made it otherwise, no part of the set is built.
+		return action{verb: fail, code: bot.CodeAllEvicted, why: allLeft(v.batch)}
 	case overdue(v):
 		return decideOverdue(v)
 	}
@@ -110,6 +113,14 @@ func decideFree(v view) action {
 		return action{verb: rest, why: choice.String(), after: choice.Wait}
 	}
 	return action{verb: claim, choice: choice, why: "claiming"}
+}
+
+// allLeft says why a batch has nobody to land.
+func allLeft(b bot.Batch) string {
+	if b.Kind == bot.BatchCurated {
+		return fmt.Sprintf("a member of curated batch %d was lost, and they land together or not at all", bot.CuratedCohort(b.Cohort))
+	}
+	return "every member left the batch"
 }
 
 // decideMerged decides about a batch MR that reads merged: into the target, or by a person's retargeting somewhere else.

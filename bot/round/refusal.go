@@ -37,6 +37,9 @@ func (d *Driver) pushRefused(ctx context.Context, t tick, built bot.Build, heads
 	if len(riders) == 1 {
 		return d.evictAll(ctx, t, []bot.Move{refusedMove(riders[0], said)})
 	}
+	if t.batch.Kind == bot.BatchCurated { // there is no smaller batch to try
+		return d.evictAll(ctx, t, []bot.Move{refusedMove(riders[0], said+" (which member is meant, the host does not say)")})
+	}
 	for _, member := range riders[(len(riders)+1)/2:] {
 		move := refusedMove(member, said)
 		move.To, move.Notify = bot.OperationWaiting, false
@@ -109,15 +112,24 @@ func inPath(c byte) bool {
 }
 
 func refusedMove(member bot.Operation, said string) bot.Move {
-	return bot.Move{
+	move := bot.Move{
 		OperationID: member.ID, From: member.Status, Version: member.Version, To: bot.OperationFailed,
 		Reason: bot.ReasonPushRefused, Detail: said, Notify: true, By: "batchbot",
 	}
+	if member.Cohort < 0 { // by itself it is not tried again
+		move.To = bot.OperationRejected
+	}
+	return move
 }
 
 // evictAll performs moves out of the batch one after the other. Each write takes the batch one version further; when something else did
 // so meanwhile, what is left is found again by the next tick.
+//
+// Out of a curated batch one goes, and takes all the others along in the same write.
 func (d *Driver) evictAll(ctx context.Context, t tick, moves []bot.Move) (Result, error) {
+	if t.batch.Kind == bot.BatchCurated {
+		moves = moves[:1]
+	}
 	guard := t.batch.Guard()
 	for _, move := range moves {
 		now := guard
