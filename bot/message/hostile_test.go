@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/batchbot/batchbot/bot"
@@ -86,7 +87,9 @@ func TestHostileTextsAreHarmlessEverywhere(t *testing.T) {
 			"batch body": batchMR(evil, riders).Body, "merge title": mergeTitle, "merge message": mergeBody, "report": report(bot.BatchFailed, bot.CodeCIRed, evil),
 			"outsider": Outsider(evil), "no queue": NoQueue(evil, []string{evil, "main"}), "bad settings": BadSettings(evil, evil),
 			"unknown": Unknown(evil, ""), "refused": Refused(evil), "closing": LandedClosing(v, links), "status": CommitStatus(v, links).Description,
-			"set": stickyOf(set), "set refused": CuratedRefused("submit", set, []bot.CuratedProblem{{RowNo: 1, Number: 2, Text: "is for " + evil}}, links),
+			"reminder to approvers": reminding(bot.RemindPending, v, 72*time.Hour), "reminder to owners": reminding(bot.RemindFailed, v, 72*time.Hour),
+			"reminder of a block": reminding(bot.RemindBlocked, v, 72*time.Hour),
+			"set":                 stickyOf(set), "set refused": CuratedRefused("submit", set, []bot.CuratedProblem{{RowNo: 1, Number: 2, Text: "is for " + evil}}, links),
 			"set names": WithUsage([]string{evil}, nil, links), "set forbidden": CuratedForbidden(evil, "no"),
 		}
 	}

@@ -201,6 +201,7 @@ func texts() map[string]string {
 	}
 	maps.Copy(all, trainTexts())
 	maps.Copy(all, curatedTexts())
+	maps.Copy(all, reminderTexts())
 	return all
 }
 

@@ -46,6 +46,8 @@ func (s *Sender) do(ctx context.Context, e bot.Errand) (err error) {
 		err = s.batchMR(ctx, e)
 	case bot.ErrandBatchNotice:
 		err = s.batchNotice(ctx, host, e)
+	case bot.ErrandReminder:
+		err = s.reminder(ctx, host, e, links)
 	default:
 		err = fmt.Errorf("errand kind %d is not known to this version: %w", e.Kind, errPointless)
 	}
@@ -146,6 +148,27 @@ func (s *Sender) batchNotice(ctx context.Context, host bot.Host, e bot.Errand) e
 		return nil
 	}
 	return s.comment(ctx, host, e, message.BlockedMarker(view.Batch, e.Target), message.Blocked(view.Batch, e.Target))
+}
+
+// reminder says that somebody lets others wait, if that is still so: the same state, entered the same way, still with reminders wanted of it. What became
+// due before the quiet hours, and comes into them because the host could not be reached, is said when they end.
+func (s *Sender) reminder(ctx context.Context, host bot.Host, e bot.Errand, links message.Links) error {
+	target, ok := bot.ParseReminderTarget(e.Target)
+	if !ok || s.config.Reminders == nil {
+		return fmt.Errorf("its target is not a reminder's: %w", errPointless)
+	}
+	view, err := s.config.Reminders.ReminderView(ctx, target.OperationID)
+	if err != nil {
+		return fmt.Errorf("reading what it reminds of: %w", err)
+	}
+	policy := view.Operation.Queue.Settings.Reminders
+	if view.State == 0 || view.Entry != target.Entry || policy.After(view.State) <= 0 {
+		return nil
+	}
+	if end := policy.Quiet.End(view.Now); end.After(view.Now) {
+		return putOff{end.Sub(view.Now), "it is due in quiet hours"}
+	}
+	return s.comment(ctx, host, e, message.ReminderMarker(e.Target), message.Reminder(view, e.Target, links))
 }
 
 func (s *Sender) deleteBranch(ctx context.Context, host bot.Host, e bot.Errand) error {

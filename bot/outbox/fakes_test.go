@@ -126,6 +126,11 @@ func (r *fakeRows) OperationView(context.Context, string) (bot.OperationView, er
 	return r.view, r.steps.do("OperationView", nil)
 }
 
+func (r *fakeRows) ReminderView(context.Context, string) (bot.ReminderView, error) {
+	view := bot.ReminderView{Operation: r.view, State: bot.RemindFailed, Entry: "31", For: 2 * time.Hour, Now: time.Now()}
+	return view, r.steps.do("ReminderView", nil)
+}
+
 func (r *fakeRows) BatchView(context.Context, int64) (bot.BatchView, error) {
 	return r.batch, r.steps.do("BatchView", nil)
 }

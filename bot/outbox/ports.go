@@ -7,6 +7,12 @@ import (
 	"github.com/batchbot/batchbot/bot"
 )
 
+// Reminders reads what reminders show. Implemented by store.
+type Reminders interface {
+	// ReminderView reads what an operation is reminded of, as the rows are now.
+	ReminderView(ctx context.Context, operationID string) (bot.ReminderView, error)
+}
+
 // Store is the outbox and the rows the sender renders from. Implemented by store.
 type Store interface {
 	// ClaimErrands takes up to limit due errands: next_attempt_at moves lease ahead and attempts grows by one.

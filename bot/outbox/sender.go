@@ -19,6 +19,7 @@ type Config struct {
 	Store      Store
 	Hosts      map[string]bot.Host // by configured name
 	Git        bot.Git
+	Reminders  Reminders                                      // nil: reminders are given up
 	Revisit    func(ctx context.Context, batchID int64) error // looks at the MR of a batch that is over
 	Logger     *slog.Logger                                   // nil: silent
 }

@@ -45,7 +45,7 @@ func newDesk(t *testing.T) *desk {
 	d.rows.batch = bot.BatchView{Batch: batch, Queue: bot.Queue{Target: "main"}, Members: []bot.BatchMember{{Operation: op, HeadSHA: pinned, Event: bot.MemberLanded}}}
 	d.rows.entry = bot.HistoryEntry{ID: 31, Operation: op, From: bot.OperationBatched, To: bot.OperationPendingApproval, Reason: bot.ReasonHeadMoved, HeadSHA: newer, BatchID: 7}
 	d.rows.heads = []string{pinned}
-	d.sender = New(Config{Store: d.rows, Hosts: map[string]bot.Host{"git": d.host}, Git: d.git, Pace: lease.Pace{MaxAttempts: 4, Parallel: 1}, Revisit: func(_ context.Context, id int64) error {
+	d.sender = New(Config{Store: d.rows, Reminders: d.rows, Hosts: map[string]bot.Host{"git": d.host}, Git: d.git, Pace: lease.Pace{MaxAttempts: 4, Parallel: 1}, Revisit: func(_ context.Context, id int64) error {
 		return s.do("Revisit", func() error {
 			d.revisited = append(d.revisited, id)
 			return nil
@@ -94,7 +94,7 @@ func (d *desk) sends() Sent {
 var every = map[bot.ErrandKind]string{
 	bot.ErrandSticky: "5", bot.ErrandNotice: "31", bot.ErrandReply: "git:issue:99:1", bot.ErrandReaction: "git:issue:99:eyes", bot.ErrandCommitStatus: "op-1",
 	bot.ErrandBatchReport: "7", bot.ErrandDeleteBranch: "7", bot.ErrandCloseMember: "op-1",
-	bot.ErrandBatchMR: "7", bot.ErrandBatchNotice: "7/12",
+	bot.ErrandBatchMR: "7", bot.ErrandBatchNotice: "7/12", bot.ErrandReminder: "op-1/31/0",
 }
 
 // prepares makes the world one in which an errand of the kind has something to do.
@@ -102,6 +102,8 @@ func (d *desk) prepares(kind bot.ErrandKind) {
 	switch kind {
 	case bot.ErrandCloseMember:
 		d.git.contained = []string{pinned}
+	case bot.ErrandReminder:
+		d.rows.view.Operation.Status, d.rows.view.Queue.Settings.Reminders.Owners = bot.OperationFailed, time.Hour
 	case bot.ErrandBatchNotice:
 		d.rows.batch.Batch.Status, d.rows.batch.Batch.Code = bot.BatchBlocked, bot.CodeOverdue
 	}
@@ -144,6 +146,8 @@ func (d *desk) did(kind bot.ErrandKind) {
 		}
 	case bot.ErrandBatchNotice:
 		comment(2, message.BlockedMarker(d.rows.batch.Batch, "7/12"), "Batch 7 is blocked and needs a person")
+	case bot.ErrandReminder:
+		comment(2, message.ReminderMarker("op-1/31/0"), "this failed 2 hours ago")
 	case bot.ErrandBatchReport:
 		comment(40, message.ReportMarker(d.rows.batch.Batch), "Batch 7 landed in `main`")
 	case bot.ErrandDeleteBranch:
