@@ -94,6 +94,20 @@ type TrainView struct {
 	Seats      []Seat // all of them in the order of Seq, those that are not live included
 }
 
+// TrainFilter narrows a list of trains.
+type TrainFilter struct {
+	QueueID int64 // 0 = of all queues
+	Open    bool  // OPEN only
+	Limit   int   // at most so many, newest first; 1 or more
+}
+
+// TrainOverview is one line of a list of trains.
+type TrainOverview struct {
+	Train      Train
+	Queue      Queue
+	Repository Repository
+}
+
 // SeatView is a live seat with its train, as an OperationView shows it.
 type SeatView struct {
 	Seat  Seat
@@ -119,7 +133,7 @@ type TrainOutcome int
 // The outcomes. The zero value is invalid.
 const (
 	TrainWritten   TrainOutcome = iota + 1
-	TrainThere                  // one of this queue and name is open already: it is returned
+	TrainThere                  // one of this queue and name is open already, or follows a person's word and not the file any more: it stays as it is
 	TrainOver                   // it is not OPEN any more
 	TrainDuplicate              // this API request was handled before: the train is returned as it is now
 )
@@ -150,7 +164,7 @@ type TrainChange struct {
 type Boarding struct {
 	TrainID     int64
 	Application Application
-	Request     *APIRequest // instead of Application.Command where it came through the API
+	Request     *APIRequest // where it came through the API: Application.Command has then By and Source, and no RequestID
 }
 
 // BoardingOutcome is what became of a Boarding.
@@ -194,8 +208,8 @@ type LeavingResult struct {
 }
 
 // Departure lets a due train go, guarded by it being OPEN. Approved are the operations whose approval was read from the host just now; of
-// those that still stand at this version with a live seat, the confirmed ones and then the waiting ones in order enter the waiting set, at most
-// Capacity of them. Whoever holds another live seat is seated on the next train first, in order; without a next train their operations
+// those that still stand at this version with a live seat, the confirmed ones and then, while fewer than Seats go, the waiting ones in order enter the
+// waiting set. Whoever holds another live seat is seated on the next train first, in order; without a next train their operations
 // are CANCELLED.
 type Departure struct {
 	TrainID  int64
@@ -209,7 +223,7 @@ type SeatApproval struct {
 	Version     int64
 }
 
-// NextTrain is the departure after this one; where one of that name is open already, it is used as it is.
+// NextTrain is the departure after this one, of the same queue and name.
 type NextTrain struct {
 	DepartsAt time.Time
 	ClosesAt  time.Time

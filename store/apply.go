@@ -96,17 +96,11 @@ func (s *Store) apply(ctx context.Context, a bot.Application, mr bot.MergeReques
 		if err != nil {
 			return err
 		}
-		var old struct {
-			id, version int64
-			status      bot.OperationStatus
-			head        string
-		}
-		bound, err := one(ctx, tx, `SELECT b.id, b.version, b.status, b.operation_id, o.head_sha
-			FROM binding b JOIN operation o ON o.operation_id = b.operation_id WHERE b.subject_id = ? AND b.target_key = ?`,
-			[]any{mr.ID, target}, &old.id, &old.version, &old.status, &current, &old.head)
+		old, bound, err := tx.bindingOf(ctx, mr.ID, target)
 		if err != nil {
 			return err
 		}
+		current = old.operationID
 		if bound {
 			switch bot.Reapply(old.status, old.head, a.MR.HeadSHA) {
 			case bot.ReapplyActive:
@@ -123,47 +117,12 @@ func (s *Store) apply(ctx context.Context, a bot.Application, mr bot.MergeReques
 		if a.Admit {
 			op.Status = bot.OperationWaiting
 		}
-		lane, expiry := cmp.Or(a.Lane, bot.LaneNormal), cmp.Or(a.ExpiresIn, defaultExpiry)
-		if _, _, err := tx.insert(ctx, nil, `INSERT INTO operation
-			(operation_id, repository_id, queue_id, merge_request_id, status, requester, head_sha, lane, reason, detail, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {now}, {now})`,
-			op.ID, op.RepositoryID, op.QueueID, mr.ID, op.Status, clip(a.Command.By, 255), op.HeadSHA, lane, op.Reason, clip(a.Detail, longText)); err != nil {
+		if ok, err := tx.bind(ctx, a, op, target, old); err != nil {
 			return err
-		}
-		bindingID := old.id
-		if bound {
-			n, err := tx.exec(ctx, `UPDATE binding SET status = ?, operation_id = ?, expires_at = {later}, version = version + 1, updated_at = {now}
-				WHERE id = ? AND status = ? AND version = ?`, op.Status, op.ID, micros(expiry), old.id, old.status, old.version)
-			if err != nil {
-				return err
-			}
-			if n != 1 {
-				return refuse(bot.ApplyRetryLater)
-			}
-		} else {
-			id, fresh, err := tx.insert(ctx, &keyBinding, `INSERT INTO binding
-				(subject_id, target_key, operation_id, status, expires_at, created_at, updated_at) VALUES (?, ?, ?, ?, {later}, {now}, {now})`,
-				mr.ID, target, op.ID, op.Status, micros(expiry))
-			if err != nil {
-				return err
-			}
-			if !fresh {
-				return refuse(bot.ApplyRetryLater)
-			}
-			bindingID = id
-		}
-		if a.Admit {
-			if admitted, err := tx.admit(ctx, op, lane); err != nil {
-				return err
-			} else if !admitted {
-				return refuse(bot.ApplyRetryLater)
-			}
+		} else if !ok {
+			return refuse(bot.ApplyRetryLater)
 		}
 		outcome, current = bot.ApplyDone, op.ID
-		if err := tx.addHistory(ctx, []historyEntry{{bindingID: bindingID, operationID: op.ID, to: op.Status, reason: op.Reason, detail: a.Detail,
-			headSHA: op.HeadSHA, by: a.Command.By}}); err != nil {
-			return err
-		}
 		if err := tx.audit(ctx, auditEntry{dedupe: operationAudit(op.ID, 1), actor: a.Command.By, action: "apply", queueID: op.QueueID,
 			operationID: op.ID, source: a.Command.Source, detail: op.Status.String()}); err != nil {
 			return err
@@ -173,6 +132,56 @@ func (s *Store) apply(ctx context.Context, a bot.Application, mr bot.MergeReques
 		return s.exists(ctx, `SELECT 1 FROM operation WHERE operation_id = ?`, a.OperationID)
 	}})
 	return outcome, current, err
+}
+
+// bindingRow is the binding of a merge request × target; the zero value is none.
+type bindingRow struct {
+	id, version int64
+	status      bot.OperationStatus
+	operationID string
+	head        string // pinned by the operation
+}
+
+func (t *tx) bindingOf(ctx context.Context, mergeRequestID int64, target string) (b bindingRow, bound bool, err error) {
+	bound, err = one(ctx, t, `SELECT b.id, b.version, b.status, b.operation_id, o.head_sha
+		FROM binding b JOIN operation o ON o.operation_id = b.operation_id WHERE b.subject_id = ? AND b.target_key = ?`,
+		[]any{mergeRequestID, target}, &b.id, &b.version, &b.status, &b.operationID, &b.head)
+	return b, bound, err
+}
+
+// bind inserts an operation, and its request when it is WAITING, and gives it the binding of its merge request × target: a new one, or the old one
+// reset in place, and says so in the history. ok false: somebody was faster.
+func (t *tx) bind(ctx context.Context, a bot.Application, op bot.Operation, target string, old bindingRow) (ok bool, err error) {
+	lane, expiry := cmp.Or(a.Lane, bot.LaneNormal), cmp.Or(a.ExpiresIn, defaultExpiry)
+	if _, _, err := t.insert(ctx, nil, `INSERT INTO operation
+		(operation_id, repository_id, queue_id, merge_request_id, status, requester, head_sha, lane, reason, detail, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {now}, {now})`,
+		op.ID, op.RepositoryID, op.QueueID, op.MergeRequestID, op.Status, clip(a.Command.By, 255), op.HeadSHA, lane, op.Reason, clip(a.Detail, longText)); err != nil {
+		return false, err
+	}
+	bindingID := old.id
+	if old.id != 0 {
+		n, err := t.exec(ctx, `UPDATE binding SET status = ?, operation_id = ?, expires_at = {later}, version = version + 1, updated_at = {now}
+			WHERE id = ? AND status = ? AND version = ?`, op.Status, op.ID, micros(expiry), old.id, old.status, old.version)
+		if err != nil || n != 1 {
+			return false, err
+		}
+	} else {
+		id, fresh, err := t.insert(ctx, &keyBinding, `INSERT INTO binding
+			(subject_id, target_key, operation_id, status, expires_at, created_at, updated_at) VALUES (?, ?, ?, ?, {later}, {now}, {now})`,
+			op.MergeRequestID, target, op.ID, op.Status, micros(expiry))
+		if err != nil || !fresh {
+			return false, err
+		}
+		bindingID = id
+	}
+	if op.Status == bot.OperationWaiting {
+		if admitted, err := t.admit(ctx, op, lane); err != nil || !admitted {
+			return false, err
+		}
+	}
+	return true, t.addHistory(ctx, []historyEntry{{bindingID: bindingID, operationID: op.ID, to: op.Status, reason: op.Reason, detail: a.Detail,
+		headSHA: op.HeadSHA, by: a.Command.By}})
 }
 
 // targetOf reads the target branch of the queue applied to, and refuses an application that would bind a merge request to a queue of

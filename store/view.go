@@ -80,7 +80,7 @@ func (s *Store) operationsOf(ctx context.Context, mergeRequestID int64) ([]bot.O
 	return views, nil
 }
 
-// standing adds to an operation its queue, its place in the waiting order and the batch it rides in or rode in last.
+// standing adds to an operation its queue, its place in the waiting order, its seat on a train and the batch it rides in or rode in last.
 func (s *Store) standing(ctx context.Context, op bot.Operation) (bot.OperationView, error) {
 	view := bot.OperationView{Operation: op}
 	failed := func(err error) (bot.OperationView, error) {
@@ -101,6 +101,15 @@ func (s *Store) standing(ctx context.Context, op bot.Operation) (bot.OperationVi
 			[]any{op.RequestID}, func(scan scan) error { return scan(&view.Position) })
 		if err != nil {
 			return failed(err)
+		}
+	}
+	if op.Status == bot.OperationPendingApproval {
+		seat, seated, err := s.SeatOf(ctx, op.ID)
+		if err != nil {
+			return failed(err)
+		}
+		if seated {
+			view.Seat = &seat
 		}
 	}
 	batchID := op.BatchID
