@@ -1,6 +1,9 @@
 package bot
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // CuratedStatus is the state of a curated batch before and while it rides: a row of approval_request.
 type CuratedStatus int
@@ -165,3 +168,41 @@ const (
 	ProblemMerge     ProblemKind = "merge"     // conflicts, or there is nothing to merge
 	ProblemApprovals ProblemKind = "approvals" // its own approvals do not suffice at the pinned head
 )
+
+// RowError refuses the rows of a draft and names the first one that no table could hold.
+type RowError struct {
+	Index int // from 0, as sent; -1: the rows as a whole
+	Row   CuratedRow
+	Text  string // for people
+}
+
+// Error implements error.
+func (e *RowError) Error() string { return "curated batch: " + e.Text }
+
+// CheckRows refuses what no draft can hold, as a *RowError: a row number that is missing, not positive or there twice, a row without a merge
+// request, and more rows than MaxCurated. A missing row number arrives as 0. A unique key alone would not do: it does not constrain what is NULL.
+func CheckRows(rows []CuratedRow) error {
+	if len(rows) > MaxCurated {
+		return &RowError{Index: -1, Text: fmt.Sprintf("%d rows, and %d is the most", len(rows), MaxCurated)}
+	}
+	seen := make(map[int]int, len(rows))
+	for i, r := range rows {
+		refuse := func(format string, args ...any) error {
+			return &RowError{Index: i, Row: r, Text: fmt.Sprintf("row at place %d: ", i+1) + fmt.Sprintf(format, args...)}
+		}
+		if r.RowNo < 1 || r.RowNo > maxRowNo {
+			return refuse("row_no is %d: number the rows from 1", r.RowNo)
+		}
+		if first, twice := seen[r.RowNo]; twice {
+			return refuse("row_no %d is at place %d already: number the rows differently", r.RowNo, first+1)
+		}
+		if r.Number < 1 {
+			return refuse("row_no %d names no merge request: give its number", r.RowNo)
+		}
+		seen[r.RowNo] = i
+	}
+	return nil
+}
+
+// maxRowNo is what the column holds.
+const maxRowNo = 1<<31 - 1

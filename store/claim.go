@@ -92,6 +92,9 @@ func (t *tx) claim(ctx context.Context, spec bot.ClaimSpec) (bot.ClaimResult, er
 	if err != nil || len(requests) == 0 {
 		return none(bot.ClaimNothing, err)
 	}
+	if whole, err := t.isWhole(ctx, spec.Cohort, len(requests)); err != nil || !whole {
+		return none(bot.ClaimNothing, err)
+	}
 
 	// Operations and bindings before requests, as everywhere: a cancel holds them in that order.
 	changes := make([]change, 0, len(operations))
@@ -142,13 +145,27 @@ func (t *tx) claim(ctx context.Context, spec bot.ClaimSpec) (bot.ClaimResult, er
 	return bot.ClaimResult{Outcome: bot.ClaimDone, Batch: batch, Members: members}, err
 }
 
+// isWhole reports whether n requests are all members of a curated batch: it rides whole. Of other cohorts a claim takes what it likes.
+func (t *tx) isWhole(ctx context.Context, cohort int64, n int) (bool, error) {
+	if cohort >= 0 {
+		return true, nil
+	}
+	var members int
+	_, err := one(ctx, t, `SELECT COUNT(*) FROM curated_row WHERE approval_request_id = ?`, []any{bot.CuratedCohort(cohort)}, &members)
+	return n == members, err
+}
+
 // waiting reads what a claim takes, in order, without a locking read: a lock on this range is a lock on where new requests go. What was admitted
-// at this very instant waits for the next round.
+// at this very instant waits for the next round. A curated batch has no other limit than its size.
 func (t *tx) waiting(ctx context.Context, spec bot.ClaimSpec) (requests []int64, operations []bot.Operation, err error) {
 	var names []string
+	limit := spec.Limit
+	if spec.Cohort < 0 {
+		limit = bot.MaxCurated
+	}
 	err = t.each(ctx, `SELECT id, operation_id FROM merge_batch_request
 		WHERE queue_id = ? AND batch_id IS NULL AND cohort = ? AND created_at < {now} ORDER BY lane, created_at, id LIMIT ?`,
-		[]any{spec.QueueID, spec.Cohort, spec.Limit}, func(scan scan) error {
+		[]any{spec.QueueID, spec.Cohort, limit}, func(scan scan) error {
 			var id int64
 			var name string
 			if err := scan(&id, &name); err != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -101,12 +102,15 @@ func (t *tx) recordRequest(ctx context.Context, r *bot.APIRequest, operationID, 
 	if fresh, err = t.recordCommand(ctx, r.ID, operationID); err != nil || !fresh {
 		return false, err
 	}
-	if resource == "" {
-		resource = r.Resource
-	}
-	_, err = t.exec(ctx, `INSERT INTO api_request (request_id, fingerprint, resource, expires_at, created_at) VALUES (?, ?, ?, {later}, {now})`,
-		r.ID, r.Fingerprint, resource, micros(t.store.keep.Commands))
+	err = t.recordResource(ctx, *r, cmp.Or(resource, r.Resource))
 	return err == nil, err
+}
+
+// recordResource writes what an API request made or changed, beside its idempotency row.
+func (t *tx) recordResource(ctx context.Context, r bot.APIRequest, resource string) error {
+	_, err := t.exec(ctx, `INSERT INTO api_request (request_id, fingerprint, resource, expires_at, created_at) VALUES (?, ?, ?, {later}, {now})`,
+		r.ID, r.Fingerprint, resource, micros(t.store.keep.Commands))
+	return err
 }
 
 // HandledRequest reads what is known of an API request; ok is false when it was not handled, or so long ago that it is forgotten.

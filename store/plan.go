@@ -14,7 +14,7 @@ import (
 func (s *Store) Waiting(ctx context.Context, queueID int64) (bot.WaitingSet, error) {
 	var waiting bot.WaitingSet
 	err := s.each(ctx, `SELECT w.cohort, COUNT(*), MIN(w.created_at), {now} FROM merge_batch_request w
-		WHERE w.queue_id = ? AND w.batch_id IS NULL AND w.created_at < {now} GROUP BY w.cohort ORDER BY w.cohort`,
+		WHERE w.queue_id = ? AND w.batch_id IS NULL AND w.created_at < {now} GROUP BY w.cohort ORDER BY ABS(w.cohort), w.cohort`,
 		[]any{queueID}, func(scan scan) error {
 			var c bot.Cohort
 			var oldest, now instant
@@ -24,6 +24,9 @@ func (s *Store) Waiting(ctx context.Context, queueID int64) (bot.WaitingSet, err
 			if c.ID == 0 {
 				waiting.Fresh, waiting.OldestAge = c.Size, now.Sub(oldest.Time)
 				return nil
+			}
+			if c.ID < 0 {
+				c.Curated, c.Age = true, now.Sub(oldest.Time)
 			}
 			waiting.Cohorts = append(waiting.Cohorts, c)
 			return nil

@@ -22,7 +22,18 @@ func (s *Store) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bo
 		name:  fmt.Sprintf("record a build of batch %d", guard.BatchID),
 		point: fault.Build,
 		run: func(tx *tx) error {
-			var err error
+			before, _, err := readBatch(ctx, tx, `b.id = ?`, guard.BatchID)
+			if err != nil {
+				return err
+			}
+			var set bot.Curated
+			broken := false
+			if len(record.Moves) > 0 {
+				// The set's row comes before the batch's in the lock order.
+				if set, broken, err = tx.lockSetOf(ctx, before.Cohort); err != nil {
+					return err
+				}
+			}
 			ok, err = tx.guardBatch(ctx, guard, `phase = ?, phase_at = {now}, build = build + 1, base_sha = ?, head_sha = ?, tested = ?, deadline_at = {later},
 				code = '', message = '', ci_conclusion = '', ci_fingerprint = '', ci_changed_at = {now}`,
 				bot.PhaseBuilt, result.BaseSHA, result.HeadSHA, result.Merged(), micros(record.Timeout))
@@ -39,11 +50,20 @@ func (s *Store) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bo
 			if err != nil {
 				return err
 			}
-			left, err := tx.leave(ctx, batch, members, record.Moves, func(places map[string]int) []memberEntry {
+			moves, why := record.Moves, ""
+			if broken {
+				moves, _, why = setOutcomes(batch, members, record.Moves, false)
+			}
+			left, err := tx.leave(ctx, batch, members, moves, func(places map[string]int) []memberEntry {
 				return buildEntries(batch, places, result)
 			})
 			if err != nil {
 				return err
+			}
+			if broken {
+				if err := tx.endSet(ctx, set, bot.CuratedRejected, why, "batchbot", ""); err != nil {
+					return err
+				}
 			}
 			return tx.tell(ctx, left)
 		},
@@ -128,6 +148,10 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 			return false, err
 		}
 	}
+	set, curated, err := t.lockSetOf(ctx, before.Cohort)
+	if err != nil {
+		return false, err
+	}
 	ok, err = t.guardBatch(ctx, settlement.Guard, `status = ?, code = ?, message = ?, landed_sha = ?, landed_differs = ?, ci_conclusion = ?`,
 		settlement.Status, settlement.Code, clip(settlement.Message, longText), settlement.LandedSHA, settlement.LandedDiffers, clip(settlement.CIConclusion, 16))
 	if err != nil || !ok {
@@ -144,6 +168,10 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 	if len(members) != len(settlement.Members) {
 		return false, t.fail(fmt.Errorf("the settlement names %d members and the batch has %d", len(settlement.Members), len(members)))
 	}
+	outcomes, to, why := settlement.Members, bot.CuratedApproved, ""
+	if curated && len(members) > 0 {
+		outcomes, to, why = setOutcomes(batch, members, settlement.Members, true)
+	}
 	// Read before the members return: the cohort that is freed is the one that waited while they rode.
 	var freed []int64
 	if settlement.FreeCohort > 0 {
@@ -153,9 +181,14 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 			return false, err
 		}
 	}
-	left, err := t.leave(ctx, batch, members, settlement.Members, nil)
+	left, err := t.leave(ctx, batch, members, outcomes, nil)
 	if err != nil {
 		return false, err
+	}
+	if to != bot.CuratedApproved {
+		if err := t.endSet(ctx, set, to, why, cmp.Or(settlement.By, "batchbot"), settlement.Source); err != nil {
+			return false, err
+		}
 	}
 	for chunk := range slices.Chunk(freed, chunkSize) {
 		// One that left meanwhile needs no freeing, so the count does not matter.
@@ -280,7 +313,7 @@ func leaving(batch bot.Batch, o bot.MemberOutcome) bot.MemberEvent {
 		return bot.MemberEvicted
 	case o.To == bot.OperationWaiting:
 		return bot.MemberReturned
-	case o.To == bot.OperationFailed:
+	case o.To == bot.OperationFailed, o.To == bot.OperationRejected: // the members of a set do not await a retry
 		return bot.MemberFailed
 	}
 	return bot.MemberEvicted
