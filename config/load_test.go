@@ -167,7 +167,7 @@ func TestMistakes(t *testing.T) {
 		"wrong value in a variable": {host, []string{"BATCHBOT_LOG__LEVEL=loud"}, nil, []string{
 			`BATCHBOT_LOG__LEVEL: "loud" is not possible: write debug, info, warn or error`}},
 		"two hosts of one name": {host + "  - {name: github-main, token: t, webhook_secrets: [s]}", nil, nil, []string{
-			`b.yml: hosts: two of them are named "github-main": names are how rows refer to a host, give each its own`}},
+			`b.yml: hosts: two of them are named "github-main": rows refer to them by name, give each its own`}},
 		"host without a name": {"hosts: [{token: t, webhook_secrets: [s]}]", nil, nil, []string{
 			"b.yml: hosts[0].name: is missing: give it a short name of lower-case letters, digits and hyphens"}},
 		"host with a bad name and type": {"hosts: [{name: a/b, type: svn, token: t, webhook_secrets: [s]}]", nil, nil, []string{
@@ -258,6 +258,44 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 }
 
+func TestBearerTokensOfTheAPI(t *testing.T) {
+	t.Parallel()
+	const token = "0123456789abcdef"
+	read := func(api string) (Settings, error) {
+		fs := files{"secret": "hook-secret\n", "t": token + "\n", "other": "fedcba9876543210", "short": "0123456789abcde", "blank": "0123456789 abcdef",
+			"b.yml": "hosts: [{name: github, token: ghp_x, webhook_secret_files: [secret]}]\napi: {tokens: [" + api + "]}"}
+		return load("b.yml", nil, fs.read)
+	}
+	s, err := read("{name: release, role: operator, token_file: t}, {name: board, role: read, token_file: other}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.API.Tokens[0]; got.Name != "release" || got.Role != "operator" || got.Token.Reveal() != token {
+		t.Errorf("a token was read as %+v", got)
+	}
+	for api, want := range map[string]string{
+		"{name: a, role: read, token_file: short}":                                        `b.yml: api.tokens[0].token_file: holds 15 characters and 16 are the fewest`,
+		"{name: a, role: read, token: 0123456789abcde}":                                   `b.yml: api.tokens[0].token: holds 15 characters and 16 are the fewest`,
+		"{name: a, role: read, token_file: blank}":                                        `b.yml: api.tokens[0].token_file: holds something else than visible ASCII`,
+		"{name: a, role: read}":                                                           `b.yml: api.tokens[0].token_file: exactly one is needed of token or token_file`,
+		"{name: a, role: read, token_file: t, token: fedcba9876543210}":                   `b.yml: api.tokens[0].token_file: exactly one is needed of token or token_file`,
+		"{name: a, role: admin, token_file: t}":                                           `b.yml: api.tokens[0].role: "admin" is not possible: write read, write or operator`,
+		"{name: A b, role: read, token_file: t}":                                          `b.yml: api.tokens[0].name: "A b" is not a name`,
+		"{name: a, role: read, token_file: t}, {name: a, role: write, token_file: other}": `b.yml: api.tokens: two of them are named "a"`,
+		"{name: a, role: read, token_file: t}, {name: b, role: operator, token_file: t}":  `b.yml: api.tokens[1].token_file: is the token of another name as well`,
+		"{name: a, role: read, token_file: nowhere}":                                      `b.yml: api.tokens[0].token_file: "nowhere": there is no such file`,
+		"{name: a, role: read, token_file: t, tokn: x}":                                   `b.yml: api.tokens[0].tokn: unknown key "tokn": did you mean token?`,
+	} {
+		_, err := read(api)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", api, err, want)
+		}
+		if err != nil && (strings.Contains(err.Error(), "0123456789") || strings.Contains(err.Error(), "fedcba")) {
+			t.Errorf("%s: the mistake shows a token: %v", api, err)
+		}
+	}
+}
+
 // The example is what people start from: it is read by the code it describes.
 func TestTheExampleIsRead(t *testing.T) {
 	t.Parallel()
@@ -300,8 +338,12 @@ func TestTheExampleNamesEverySettingWithItsDefault(t *testing.T) {
 			switch ft := typ.Field(fields[key]).Type; {
 			case ft.Kind() == reflect.Struct:
 				walk(join(path, key), ft, value.(map[string]any))
-			case ft == reflect.TypeFor[[]Host]():
-				walk(join(path, key), hostType, value.([]any)[0].(map[string]any))
+			case ft == reflect.TypeFor[[]Host](), ft == reflect.TypeFor[[]APIToken]():
+				named := make(map[string]any) // by one element or another
+				for _, element := range value.([]any) {
+					maps.Copy(named, element.(map[string]any))
+				}
+				walk(join(path, key), ft.Elem(), named)
 			}
 		}
 	}
@@ -311,7 +353,7 @@ func TestTheExampleNamesEverySettingWithItsDefault(t *testing.T) {
 	want.derive()
 	s.PublicURL, s.Database.DSN, s.Database.DSNFile = "", "", ""
 	h := s.Hosts[0]
-	s.Hosts = nil
+	s.Hosts, s.API.Tokens = nil, nil
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("defaults in the example are %#v, those of the code %#v", s, want)
 	}

@@ -32,6 +32,11 @@ func (l *loader) readSecrets(s *Settings) {
 			l.say(path, "%v: use the .pem file GitHub gave when the App's key was made", err)
 		}
 	}
+	for i := range s.API.Tokens {
+		t := &s.API.Tokens[i]
+		l.readSecret(fmt.Sprintf("api.tokens[%d].token_file", i), t.TokenFile, &t.Token)
+	}
+	l.checkTokens(s.API.Tokens)
 }
 
 func (l *loader) readList(path string, names []string, secrets *[]bot.Secret) {

@@ -24,6 +24,7 @@ type Settings struct {
 
 	Reconcile Reconcile `koanf:"reconcile"`
 	Jobs      Jobs      `koanf:"jobs"`
+	API       API       `koanf:"api"`
 
 	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" validate:"min=100ms,max=10m"` // after this what still runs is abandoned
 }
@@ -100,6 +101,22 @@ type Jobs struct {
 	Cleanup   string `koanf:"cleanup"`   // what is past its time ends or is deleted
 	Reminders string `koanf:"reminders"` // whoever lets others wait is reminded
 }
+
+// API says who may use the REST API. Without tokens there is none.
+type API struct {
+	Tokens []APIToken `koanf:"tokens" validate:"max=100,unique=Name,dive"`
+}
+
+// APIToken is one bearer token of the REST API.
+type APIToken struct {
+	Name      string     `koanf:"name" validate:"label"` // who acts, in rows and for people: "api:NAME"
+	Role      string     `koanf:"role" validate:"oneof=read write operator"`
+	Token     bot.Secret `koanf:"token"`
+	TokenFile string     `koanf:"token_file"`
+}
+
+// leastToken is the fewest characters of a bearer token: below it, it could be guessed.
+const leastToken = 16
 
 // Retention says how long what was received and done is kept, by the database's clock. A delivery is known no shorter than its payload is
 // kept, and a command no shorter than its delivery, so that one that comes again finds what it once did.

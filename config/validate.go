@@ -2,10 +2,12 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +36,7 @@ var rules = sync.OnceValue(func() *validator.Validate {
 	}
 	v.RegisterStructValidation(databaseRules, Database{})
 	v.RegisterStructValidation(hostRules, Host{})
+	v.RegisterStructValidation(apiTokenRules, APIToken{})
 	return v
 })
 
@@ -106,6 +109,33 @@ func hostRules(sl validator.StructLevel) {
 	}
 }
 
+// apiTokenRules demands one token, here or in a file.
+func apiTokenRules(sl validator.StructLevel) {
+	t := sl.Current().Interface().(APIToken)
+	if (t.Token == "") == (t.TokenFile == "") {
+		sl.ReportError(t.Token, "token_file", "TokenFile", "exactly_one", "token or token_file")
+	}
+}
+
+// checkTokens refuses bearer tokens that can be guessed, and two that are the same: whose it is decides what may be done.
+func (l *loader) checkTokens(tokens []APIToken) {
+	for i, t := range tokens {
+		at := fmt.Sprintf("api.tokens[%d].token", i)
+		if t.TokenFile != "" {
+			at += "_file"
+		}
+		switch n := len(t.Token); {
+		case n == 0: // its file could not be read: said already
+		case n < leastToken:
+			l.say(at, "holds %d characters and %d are the fewest: make one with `openssl rand -hex 32`", n, leastToken)
+		case strings.ContainsFunc(t.Token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }):
+			l.say(at, "holds something else than visible ASCII characters, which no client can send: make one with `openssl rand -hex 32`")
+		case slices.ContainsFunc(tokens[:i], func(o APIToken) bool { return o.Token == t.Token }):
+			l.say(at, "is the token of another name as well: give each its own")
+		}
+	}
+}
+
 func (l *loader) validate(s *Settings) {
 	err := rules().Struct(s)
 	var found validator.ValidationErrors
@@ -125,7 +155,7 @@ func describe(f validator.FieldError) string {
 	case "required":
 		return "is missing: give it a value"
 	case "unique":
-		return "two of them are named " + quoted(twin(f.Value())) + ": names are how rows refer to a host, give each its own"
+		return "two of them are named " + quoted(twin(f.Value())) + ": rows refer to them by name, give each its own"
 	case "label":
 		if value == `""` {
 			return "is missing: give it a short name of lower-case letters, digits and hyphens"
@@ -180,15 +210,23 @@ func printable(f validator.FieldError) string {
 	return show(f.Value())
 }
 
-// twin finds a host name given twice.
+// twin finds a name given twice, to hosts or to tokens.
 func twin(value any) string {
-	hosts, _ := value.([]Host)
-	seen := make(map[string]bool)
-	for _, h := range hosts {
-		if seen[h.Name] {
-			return h.Name
+	var names []string
+	switch list := value.(type) {
+	case []Host:
+		for _, h := range list {
+			names = append(names, h.Name)
 		}
-		seen[h.Name] = true
+	case []APIToken:
+		for _, t := range list {
+			names = append(names, t.Name)
+		}
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return name
+		}
 	}
 	return ""
 }
