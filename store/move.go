@@ -36,8 +36,8 @@ func (s *Store) performMove(ctx context.Context, m bot.Move) (result bot.MoveRes
 		}
 		return err
 	}, landed: func(ctx context.Context) (bool, error) {
-		return s.exists(ctx, `SELECT 1 FROM audit WHERE dedupe_key = ? AND actor = ? AND source = ? AND detail = ?`,
-			operationAudit(m.OperationID, m.Version+1), clip(m.By, 255), clip(m.Source, 255), moveStory(m))
+		return s.exists(ctx, `SELECT 1 FROM audit WHERE dedupe_key = ? AND actor = ? AND source = ? AND detail IN (?, ?)`,
+			operationAudit(m.OperationID, m.Version+1), clip(m.By, 255), clip(m.Source, 255), moveStory(m), moveStory(outOfSetMove(m)))
 	}})
 	if err != nil {
 		return 0, nil, err

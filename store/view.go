@@ -42,8 +42,17 @@ func (s *Store) StickyView(ctx context.Context, mergeRequestID int64) (bot.Stick
 	if err != nil || !found {
 		return bot.StickyView{}, missing(err, fmt.Sprintf("merge request row %d", mergeRequestID))
 	}
-	view.Operations, err = s.operationsOf(ctx, mergeRequestID)
-	return view, err
+	if view.Operations, err = s.operationsOf(ctx, mergeRequestID); err != nil {
+		return bot.StickyView{}, err
+	}
+	set, drafted, err := s.CuratedOf(ctx, mergeRequestID)
+	if err != nil {
+		return bot.StickyView{}, err
+	}
+	if drafted {
+		view.Curated = &set
+	}
+	return view, nil
 }
 
 // SaveSticky stores the id of the status comment of a merge request.
@@ -91,11 +100,13 @@ func (s *Store) standing(ctx context.Context, op bot.Operation) (bot.OperationVi
 		return failed(missing(err, fmt.Sprintf("queue %d", op.QueueID)))
 	}
 	if op.Status == bot.OperationWaiting {
-		// Suspects are tested before the others, the oldest cohort first.
+		// Suspects are tested before the others, the oldest cohort first. A curated batch takes its turn by the time of its approval.
 		err := s.each(ctx, `SELECT COUNT(*) FROM merge_batch_request me JOIN merge_batch_request w ON w.queue_id = me.queue_id AND w.batch_id IS NULL
 			WHERE me.id = ? AND me.batch_id IS NULL AND (
-				(me.cohort = 0 AND w.cohort > 0)
+				(me.cohort <= 0 AND w.cohort > 0)
 				OR (w.cohort > 0 AND w.cohort < me.cohort)
+				OR (me.cohort <= 0 AND w.cohort <= 0 AND w.cohort <> me.cohort
+					AND (w.created_at < me.created_at OR (w.created_at = me.created_at AND w.cohort < 0 AND (me.cohort = 0 OR w.cohort > me.cohort))))
 				OR (w.cohort = me.cohort AND (w.lane < me.lane OR (w.lane = me.lane
 					AND (w.created_at < me.created_at OR (w.created_at = me.created_at AND w.id <= me.id))))))`,
 			[]any{op.RequestID}, func(scan scan) error { return scan(&view.Position) })
@@ -131,7 +142,7 @@ func (s *Store) standing(ctx context.Context, op bot.Operation) (bot.OperationVi
 	return view, nil
 }
 
-// HistoryEntry reads one row of binding_history with its operation as it is now.
+// HistoryEntry reads one row of binding_history with its operation, and the seat that has or had, as they are now.
 func (s *Store) HistoryEntry(ctx context.Context, id int64) (bot.HistoryEntry, error) {
 	var e bot.HistoryEntry
 	var operationID string
@@ -143,6 +154,28 @@ func (s *Store) HistoryEntry(ctx context.Context, id int64) (bot.HistoryEntry, e
 	if err != nil || !found {
 		return bot.HistoryEntry{}, missing(err, fmt.Sprintf("history entry %d", id))
 	}
+	failed := func(err error) (bot.HistoryEntry, error) {
+		return bot.HistoryEntry{}, fmt.Errorf("read history entry %d: %w", id, err)
+	}
+	if found, err = one(ctx, s, `SELECT `+queueColumns+` FROM queue q WHERE q.id = ?`, []any{e.Operation.QueueID}, queueFields(&e.Queue)...); err != nil || !found {
+		return failed(missing(err, fmt.Sprintf("queue %d", e.Operation.QueueID)))
+	}
+	// Its live seat, or else the last one it had: of several trains it was carried over.
+	seats, err := listSeats(ctx, s, `s.operation_id = ? ORDER BY s.train_id DESC LIMIT 1`, operationID)
+	if err != nil || len(seats) == 0 {
+		if err != nil {
+			return failed(err)
+		}
+		return e, nil
+	}
+	seat := bot.SeatView{Seat: seats[0].Seat}
+	if seat.Seat.Position, err = placeInLine(ctx, s, seat.Seat); err != nil {
+		return failed(err)
+	}
+	if seat.Train, found, err = readTrain(ctx, s, seat.Seat.TrainID); err != nil || !found {
+		return failed(missing(err, fmt.Sprintf("train %d", seat.Seat.TrainID)))
+	}
+	e.Seat = &seat
 	return e, nil
 }
 
