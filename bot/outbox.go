@@ -65,8 +65,8 @@ type HistoryEntry struct {
 	Detail    string
 	HeadSHA   string
 	BatchID   int64
-	Queue     Queue
 	Seat      *SeatView // the seat on a train its operation holds, or held last; nil: it never had one
+	Queue     Queue     // with Seat
 }
 
 // StickyView is all that the status comment of one merge request shows.

@@ -157,9 +157,6 @@ func (s *Store) HistoryEntry(ctx context.Context, id int64) (bot.HistoryEntry, e
 	failed := func(err error) (bot.HistoryEntry, error) {
 		return bot.HistoryEntry{}, fmt.Errorf("read history entry %d: %w", id, err)
 	}
-	if found, err = one(ctx, s, `SELECT `+queueColumns+` FROM queue q WHERE q.id = ?`, []any{e.Operation.QueueID}, queueFields(&e.Queue)...); err != nil || !found {
-		return failed(missing(err, fmt.Sprintf("queue %d", e.Operation.QueueID)))
-	}
 	// Its live seat, or else the last one it had: of several trains it was carried over.
 	seats, err := listSeats(ctx, s, `s.operation_id = ? ORDER BY s.train_id DESC LIMIT 1`, operationID)
 	if err != nil || len(seats) == 0 {
@@ -167,6 +164,9 @@ func (s *Store) HistoryEntry(ctx context.Context, id int64) (bot.HistoryEntry, e
 			return failed(err)
 		}
 		return e, nil
+	}
+	if found, err = one(ctx, s, `SELECT `+queueColumns+` FROM queue q WHERE q.id = ?`, []any{e.Operation.QueueID}, queueFields(&e.Queue)...); err != nil || !found {
+		return failed(missing(err, fmt.Sprintf("queue %d", e.Operation.QueueID)))
 	}
 	seat := bot.SeatView{Seat: seats[0].Seat}
 	if seat.Seat.Position, err = placeInLine(ctx, s, seat.Seat); err != nil {

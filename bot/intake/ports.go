@@ -69,7 +69,7 @@ type Records interface {
 type Trains interface {
 	// OpenTrains lists the open trains of a queue by departure.
 	OpenTrains(ctx context.Context, queueID int64) ([]bot.Train, error)
-	// ReadTrain reads a train with its seats. bot.ErrNotFound: there is none.
+	// ReadTrain reads a train with its seats. An error: there is none.
 	ReadTrain(ctx context.Context, trainID int64) (bot.TrainView, error)
 	// Board gives a seat or a place in line, in one transaction with its command's or request's idempotency row.
 	Board(ctx context.Context, boarding bot.Boarding) (bot.BoardingResult, error)

@@ -243,8 +243,7 @@ func pickSeated(views []bot.OperationView, target string, trainID int64) (view b
 }
 
 // Join is the join of one who may, other than by a comment: actor wants a seat for a merge request on a train. refusal says in words for people
-// why there is none; empty: result says which seat or place in line it has, now or since before (BoardingHeld, BoardingDuplicate). An error
-// that wraps bot.ErrNotFound means that there is no such train.
+// why there is none; empty: result says which seat or place in line it has, now or since before (BoardingHeld, BoardingDuplicate).
 func (a *Applier) Join(ctx context.Context, repo bot.Repository, number int, trainID int64, actor string, request *bot.APIRequest) (result bot.BoardingResult, refusal string, err error) {
 	if a.Trains == nil {
 		return result, message.NoTrains(), nil

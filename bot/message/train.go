@@ -194,15 +194,24 @@ func seatNotice(entry bot.HistoryEntry) (text string, ok bool) {
 		}
 		return say("Its train is over.", why+".", "Comment `/batch join` to take another train, or `/batch` to go with the next batch.")
 	}
-	if entry.Seat == nil || entry.Seat.Seat.Status != bot.SeatCancelled || entry.From != bot.OperationPendingApproval ||
-		(entry.To != bot.OperationCancelled && entry.To != bot.OperationClosed) {
+	if entry.From != bot.OperationPendingApproval || (entry.To != bot.OperationCancelled && entry.To != bot.OperationClosed) {
 		return "", false
+	}
+	// A merge request that joined again has a new operation in the same seat.
+	join := "comment `/batch join` to take a place at the end of the line."
+	switch {
+	case entry.Seat == nil && (entry.To == bot.OperationClosed || entry.Reason == bot.ReasonRetargeted):
+		return "", false
+	case entry.Seat == nil:
+	case entry.Seat.Seat.Status != bot.SeatCancelled:
+		return "", false
+	default:
+		join = "comment " + code("/batch join "+entry.Seat.Train.Name) + " to take a place at the end of the line."
 	}
 	extra := ""
 	if entry.Detail != "" {
 		extra = ": " + detail(entry.Detail)
 	}
-	join := "comment " + code("/batch join "+entry.Seat.Train.Name) + " to take a place at the end of the line."
 	lost := "Its place on " + name + " is lost."
 	switch entry.Reason {
 	case bot.ReasonHeadMoved:

@@ -82,6 +82,7 @@ func trainTexts() map[string]string {
 		"notice_carried_to_line":   Notice(seatEntry(pending, bot.ReasonCarriedOver, "", waiting), links),
 		"notice_train_over":        Notice(seatEntry(cancelled, bot.ReasonTrainOver, "", lost), links),
 		"notice_seat_pushed":       Notice(seatEntry(cancelled, bot.ReasonHeadMoved, "", lost), links),
+		"notice_seat_joined_again": Notice(seatEntry(cancelled, bot.ReasonHeadMoved, "", nil), links),
 		"notice_seat_unapproved":   Notice(seatEntry(cancelled, bot.ReasonUnapproved, missing, lost), links),
 		"notice_seat_drafted":      Notice(seatEntry(cancelled, bot.ReasonDrafted, "", lost), links),
 		"notice_seat_closed":       Notice(seatEntry(bot.OperationClosed, bot.ReasonClosed, "", lost), links),

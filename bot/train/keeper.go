@@ -20,13 +20,13 @@ type Store interface {
 	Clock(ctx context.Context) (time.Time, error)
 	// TrainQueues lists the queues of active repositories whose settings name trains.
 	TrainQueues(ctx context.Context) ([]bot.Queue, error)
-	// ReadQueue reads a queue with its repository. bot.ErrNotFound: there is none.
+	// ReadQueue reads a queue with its repository. An error: there is none.
 	ReadQueue(ctx context.Context, queueID int64) (bot.Queue, bot.Repository, error)
 	// OpenTrains lists the open trains of a queue by departure; queueID 0: of all queues.
 	OpenTrains(ctx context.Context, queueID int64) ([]bot.Train, error)
 	// DueTrains lists the open trains whose departure has come.
 	DueTrains(ctx context.Context) ([]bot.Train, error)
-	// ReadTrain reads a train with its seats. bot.ErrNotFound: there is none.
+	// ReadTrain reads a train with its seats. An error: there is none.
 	ReadTrain(ctx context.Context, trainID int64) (bot.TrainView, error)
 
 	// OpenTrain opens a train; of one queue and name at most one is open.

@@ -40,7 +40,8 @@ CREATE TABLE IF NOT EXISTS train_seat (
   UNIQUE KEY uk_seat_subject (train_id, subject_id),
   UNIQUE KEY uk_seat_seq (train_id, queue_seq),
   UNIQUE KEY uk_seat_live (live_operation),
-  KEY idx_seat_line (train_id, status, queue_seq)
+  KEY idx_seat_line (train_id, status, queue_seq),
+  KEY idx_seat_operation (operation_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS approval_request (

@@ -40,6 +40,7 @@ CREATE UNIQUE INDEX uk_seat_subject ON train_seat (train_id, subject_id);
 CREATE UNIQUE INDEX uk_seat_seq ON train_seat (train_id, queue_seq);
 CREATE UNIQUE INDEX uk_seat_live ON train_seat (live_operation);
 CREATE INDEX idx_seat_line ON train_seat (train_id, status, queue_seq);
+CREATE INDEX idx_seat_operation ON train_seat (operation_id);
 
 CREATE TABLE approval_request (
   id               INTEGER PRIMARY KEY AUTOINCREMENT,
