@@ -108,7 +108,7 @@ func (s *Scheduler) look(ctx context.Context, j Job) (wait time.Duration) {
 	if wait := untilDue(j, seen); wait > 0 {
 		return wait
 	}
-	held, release, ok, err := s.config.Store.TryLock(ctx, lock(j.Name))
+	held, release, ok, err := s.config.Store.TryLock(ctx, Lock(j.Name))
 	if err != nil {
 		return later("could not take the lock of the job", err)
 	}
@@ -126,7 +126,8 @@ func (s *Scheduler) look(ctx context.Context, j Job) (wait time.Duration) {
 	return 0
 }
 
-func lock(name string) string { return "job/" + name }
+// Lock names the advisory lock of a job.
+func Lock(name string) string { return "job/" + name }
 
 // later spreads instances that found the same in their way.
 func (s *Scheduler) later() time.Duration { return s.config.Retry/2 + lease.Jitter(s.config.Retry/2) }
@@ -258,7 +259,7 @@ func (s *Scheduler) RunNow(ctx context.Context, name, by string) (Ended, error) 
 		return Ended{}, unknown
 	}
 	j := s.config.Jobs[i]
-	held, release, ok, err := s.config.Store.TryLock(ctx, lock(name))
+	held, release, ok, err := s.config.Store.TryLock(ctx, Lock(name))
 	switch {
 	case err != nil:
 		return Ended{}, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,9 @@ type meter struct {
 	held        *prometheus.GaugeVec
 	repairs     *prometheus.CounterVec
 	differences *prometheus.CounterVec
+	jobs        *prometheus.CounterVec
+	jobSeconds  *prometheus.HistogramVec
+	jobsMissed  *prometheus.CounterVec
 }
 
 func newMeter() *meter {
@@ -35,6 +39,11 @@ func newMeter() *meter {
 		held:        gauge("host_held_back", "Repositories about which nothing is asked for a while, because the last calls failed; the host itself counts as one.", "host"),
 		repairs:     counter("poll_repairs_total", "What a look at the host found and no webhook had told yet, by what it was.", "host", "kind"),
 		differences: counter("reconcile_differences_total", "Differences between rows and host, by what became of them.", "kind", "outcome"),
+		jobs:        counter("job_runs_total", "Runs of scheduled jobs on this instance, by how they ended.", "job", "outcome"),
+		jobSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "batchbot_job_duration_seconds", Help: "How long runs of scheduled jobs on this instance took.", Buckets: []float64{0.01, 0.1, 1, 10, 60, 300, 1800},
+		}, []string{"job"}),
+		jobsMissed: counter("job_skipped_total", "Ticks of scheduled jobs that were skipped because the job was still running.", "job"),
 	}
 }
 
@@ -73,8 +82,17 @@ func (m *meter) reconciled(found []reconcile.Difference) {
 	}
 }
 
+// jobEnded counts a run of a scheduled job.
+func (m *meter) jobEnded(name string, outcome bot.JobOutcome, took time.Duration) {
+	m.jobs.WithLabelValues(name, strings.ToLower(outcome.String())).Inc()
+	m.jobSeconds.WithLabelValues(name).Observe(took.Seconds())
+}
+
+// jobMissed counts a tick that was skipped.
+func (m *meter) jobMissed(name string) { m.jobsMissed.WithLabelValues(name).Inc() }
+
 func (m *meter) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.remaining, m.pauses, m.held, m.repairs, m.differences}
+	return []prometheus.Collector{m.requests, m.remaining, m.pauses, m.held, m.repairs, m.differences, m.jobs, m.jobSeconds, m.jobsMissed}
 }
 
 // Describe implements prometheus.Collector.

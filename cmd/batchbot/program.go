@@ -15,10 +15,12 @@ import (
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/intake"
+	"github.com/batchbot/batchbot/bot/job"
 	"github.com/batchbot/batchbot/bot/lease"
 	"github.com/batchbot/batchbot/bot/outbox"
 	"github.com/batchbot/batchbot/bot/reconcile"
 	"github.com/batchbot/batchbot/bot/round"
+	"github.com/batchbot/batchbot/bot/train"
 	"github.com/batchbot/batchbot/config"
 	"github.com/batchbot/batchbot/githost"
 	"github.com/batchbot/batchbot/githost/github"
@@ -45,6 +47,8 @@ type program struct {
 
 	applier    *intake.Applier
 	reconciler *reconcile.Reconciler
+	trains     *train.Keeper
+	scheduler  *job.Scheduler
 
 	pace lease.Pace // of the loops over deliveries and errands; zero: as they see fit
 
@@ -120,7 +124,7 @@ func (p *program) assemble(ctx context.Context, migrate bool) (adapters map[stri
 		return nil, err
 	}
 	p.sender = outbox.New(outbox.Config{
-		Pace: p.pace, Store: p.store, Hosts: hosts, Git: git, Logger: log,
+		Pace: p.pace, Store: p.store, Reminders: p.store, Hosts: hosts, Git: git, Logger: log,
 		Revisit: func(ctx context.Context, batchID int64) error { return p.driver.Revisit(ctx, batchID) },
 	})
 	p.driver = round.New(round.Config{
@@ -128,15 +132,22 @@ func (p *program) assemble(ctx context.Context, migrate bool) (adapters map[stri
 	})
 	p.applier = intake.NewApplier(intake.ApplierConfig{
 		Records: p.store, Hosts: hosts, Git: git, ParseSettings: config.ParseRepositoryFile, Nudge: p.driver.Nudge, NudgeOutbox: p.sender.Nudge,
-		Order: p.driver.Order, Logger: log,
+		Order: p.driver.Order, Logger: log, Trains: p.store,
+		OpenTrains: func(ctx context.Context, queue bot.Queue) error { return p.trains.Open(ctx, queue) },
 	})
+	p.trains = train.New(train.Config{Store: p.store, Applier: p.applier, Nudge: p.driver.Nudge, NudgeOutbox: p.sender.Nudge, Logger: log})
 	p.reconciler = reconcile.New(reconcile.Config{
-		Store: p.store, Hosts: hosts, Git: git, Applier: p.applier, Locks: p.store, Report: p.meter.reconciled, Logger: log,
+		Store: p.store, Hosts: hosts, Git: git, Applier: p.applier, Report: p.meter.reconciled, Logger: log,
 		Round: func(ctx context.Context, queueID int64) (bool, error) {
 			result, err := p.driver.RunOnce(ctx, queueID)
 			return result.Again, err
 		},
 	})
+	jobs, err := p.jobs()
+	if err != nil {
+		return nil, err
+	}
+	p.scheduler = job.New(job.Config{Store: p.store, Jobs: jobs, Ended: p.meter.jobEnded, Missed: p.meter.jobMissed, Logger: log})
 	return adapters, nil
 }
 
@@ -221,9 +232,7 @@ func (p *program) run(ctx context.Context) error {
 	group.Go(func() error { p.worker.Run(running); return nil })
 	group.Go(func() error { p.looker.Run(running); return nil })
 	group.Go(func() error { p.sender.Run(running); return nil })
-	if every := p.settings.Reconcile.Interval; every > 0 {
-		group.Go(func() error { p.reconciler.Run(running, every); return nil })
-	}
+	group.Go(func() error { p.scheduler.Run(running); return nil })
 	group.Go(func() error {
 		select {
 		case <-running.Done():

@@ -66,7 +66,7 @@ each round lands everything that waits there as one aggregated merge request, af
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see `%s --help`", err, c.CommandPath())}
 	})
-	root.AddCommand(s.serveCommand(), s.migrateCommand(), s.queueCommand(), s.batchCommand(), s.roundCommand(), s.reconcileCommand(), s.hookCommand(), s.versionCommand(), s.demoCommand(), s.demoBotCommand(), s.fakehostCommand())
+	root.AddCommand(s.serveCommand(), s.migrateCommand(), s.queueCommand(), s.batchCommand(), s.roundCommand(), s.reconcileCommand(), s.jobCommand(), s.trainCommand(), s.hookCommand(), s.versionCommand(), s.demoCommand(), s.demoBotCommand(), s.fakehostCommand())
 	for _, c := range root.Commands() {
 		if c.Args == nil {
 			c.Args = noArguments
