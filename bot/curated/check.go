@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +49,7 @@ func checkNumbers(rows []bot.CuratedRow) []bot.CuratedProblem {
 	seen := make(map[int]bool, len(rows))
 	for i, r := range rows {
 		switch {
-		case r.RowNo < 1:
+		case r.RowNo < 1 || r.RowNo > math.MaxInt32:
 			found.add(bot.ProblemRows, r, "the %s row has the row number %d: number the rows from 1", ordinal(i+1), r.RowNo)
 		case seen[r.RowNo]:
 			found.add(bot.ProblemRows, r, "the row number %d is there twice: number the rows differently", r.RowNo)

@@ -114,14 +114,6 @@ func because(reason bot.Reason) string {
 	return "of an unknown reason"
 }
 
-// Because says in words, as plain text, why an operation is where it is: a clause like "it conflicts with the target branch (a.go)".
-func Because(reason bot.Reason, words string) string {
-	if words == "" {
-		return because(reason)
-	}
-	return because(reason) + " (" + words + ")"
-}
-
 // why is because with the detail in brackets behind it.
 func why(reason bot.Reason, words string) string {
 	if words == "" {

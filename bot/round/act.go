@@ -146,9 +146,6 @@ func (d *Driver) build(ctx context.Context, t tick) (Result, error) {
 	defer built.Close()
 	result := built.Result()
 	moves := departures(result)
-	if t.batch.Kind == bot.BatchCurated && len(moves) > 0 {
-		moves = wholeSet(result, moves)
-	}
 	batch, ok, err := d.Store.RecordBuild(ctx, t.batch.Guard(), bot.BuildRecord{Result: result, Timeout: t.queue.Settings.Timeout, Moves: moves})
 	if err != nil {
 		return Result{}, fmt.Errorf("recording the build of batch %d: %w", t.batch.ID, err)
@@ -158,7 +155,7 @@ func (d *Driver) build(ctx context.Context, t tick) (Result, error) {
 	}
 	d.NudgeOutbox()
 	did := fmt.Sprintf("built %s on %s, %d of %d members", bot.ShortSHA(result.HeadSHA), bot.ShortSHA(result.BaseSHA), len(t.members)-len(moves), len(t.members))
-	if len(moves) == len(t.members) {
+	if len(moves) == len(t.members) || (t.batch.Kind == bot.BatchCurated && len(moves) > 0) { // one of a set that leaves takes all out
 		return Result{Did: did, Again: true}, nil // nothing to push; the next tick settles ALL_EVICTED
 	}
 	t.batch = batch

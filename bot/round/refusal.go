@@ -112,14 +112,10 @@ func inPath(c byte) bool {
 }
 
 func refusedMove(member bot.Operation, said string) bot.Move {
-	move := bot.Move{
+	return bot.Move{
 		OperationID: member.ID, From: member.Status, Version: member.Version, To: bot.OperationFailed,
 		Reason: bot.ReasonPushRefused, Detail: said, Notify: true, By: "batchbot",
 	}
-	if member.Cohort < 0 { // by itself it is not tried again
-		move.To = bot.OperationRejected
-	}
-	return move
 }
 
 // evictAll performs moves out of the batch one after the other. Each write takes the batch one version further; when something else did

@@ -92,9 +92,6 @@ func (d *Driver) settleLanded(ctx context.Context, t tick) (Result, error) {
 		o := bot.MemberOutcome{OperationID: m.ID, To: bot.OperationMerged, Reason: bot.ReasonLanded, Detail: landed}
 		if !found.Contained[m.HeadSHA] {
 			o = bot.MemberOutcome{OperationID: m.ID, To: bot.OperationWaiting, Reason: bot.ReasonBatchFailed, Detail: "its commits are not in " + t.queue.Target}
-			if t.batch.Kind == bot.BatchCurated {
-				o = outOfSet(m, bot.ReasonSetBroken, o.Detail)
-			}
 		}
 		s.Members = append(s.Members, o)
 	}
@@ -155,11 +152,12 @@ func (d *Driver) settleFailed(ctx context.Context, t tick) (Result, error) {
 		o := bot.MemberOutcome{OperationID: m.ID, To: bot.OperationWaiting, Reason: reason, Cohort: red.Cohort}
 		switch {
 		case red.Fail && t.batch.Kind == bot.BatchCurated:
-			o = outOfSet(m, bot.ReasonCIRed, t.batch.Message)
+			// A retry by itself would land it without the others.
+			o = bot.MemberOutcome{OperationID: m.ID, To: bot.OperationRejected, Reason: bot.ReasonCIRed, Detail: t.batch.Message, Notify: true}
 		case red.Fail:
 			o = bot.MemberOutcome{OperationID: m.ID, To: bot.OperationFailed, Reason: bot.ReasonCIRed, Detail: t.batch.Message, Notify: true}
 		case s.Code == bot.CodeAllEvicted: // somebody left a curated batch, and the others are here still
-			o = outOfSet(m, bot.ReasonSetBroken, t.batch.Message)
+			o = bot.MemberOutcome{OperationID: m.ID, To: bot.OperationRejected, Reason: bot.ReasonSetBroken, Detail: t.batch.Message, Notify: true}
 		}
 		s.Members = append(s.Members, o)
 	}

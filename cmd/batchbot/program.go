@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/batchbot/batchbot/bot"
+	"github.com/batchbot/batchbot/bot/curated"
 	"github.com/batchbot/batchbot/bot/intake"
 	"github.com/batchbot/batchbot/bot/job"
 	"github.com/batchbot/batchbot/bot/lease"
@@ -46,6 +47,7 @@ type program struct {
 	meter    *meter
 
 	applier    *intake.Applier
+	desk       *curated.Desk
 	reconciler *reconcile.Reconciler
 	trains     *train.Keeper
 	scheduler  *job.Scheduler
@@ -130,9 +132,13 @@ func (p *program) assemble(ctx context.Context, migrate bool) (adapters map[stri
 	p.driver = round.New(round.Config{
 		Store: p.store, Locks: p.store, Hosts: hosts, Git: git, Logger: log, Poll: settings.Rounds.Poll, NudgeOutbox: p.sender.Nudge,
 	})
+	p.desk = curated.New(curated.Config{
+		Store: p.store, Hosts: hosts, Git: git, NudgeQueue: p.driver.Nudge, NudgeOutbox: p.sender.Nudge,
+		NewID: func() string { return p.applier.NewID() }, Logger: log,
+	})
 	p.applier = intake.NewApplier(intake.ApplierConfig{
 		Records: p.store, Hosts: hosts, Git: git, ParseSettings: config.ParseRepositoryFile, Nudge: p.driver.Nudge, NudgeOutbox: p.sender.Nudge,
-		Order: p.driver.Order, Logger: log, Trains: p.store,
+		Order: p.driver.Order, Logger: log, Trains: p.store, Curated: p.desk,
 		OpenTrains: func(ctx context.Context, queue bot.Queue) error { return p.trains.Open(ctx, queue) },
 	})
 	p.trains = train.New(train.Config{Store: p.store, Applier: p.applier, Nudge: p.driver.Nudge, NudgeOutbox: p.sender.Nudge, Logger: log})
