@@ -120,7 +120,7 @@ func TestMigrate(t *testing.T) {
 	contains(t, "stderr", stderr, "has schema version 0", "run `batchbot migrate`")
 	for _, args := range [][]string{{"migrate"}, {"migrate"}, {"migrate", "--status"}} {
 		code, stdout, stderr := command(t, nil, append(args, "--config", w.file)...)
-		if code != exitDone || stdout != "the schema is up to date: version 1\n" || stderr != "" {
+		if code != exitDone || stdout != "the schema is up to date: version 2\n" || stderr != "" {
 			t.Errorf("%v: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}

@@ -148,7 +148,7 @@ func (s shell) withTrain(c *cobra.Command, file string, args []string, do func(*
 	}
 	return s.withStore(c.Context(), file, func(db *store.Store) error {
 		view, err := db.ReadTrain(c.Context(), id)
-		if errors.Is(err, bot.ErrNotFound) {
+		if errors.Is(err, store.ErrMissing) {
 			return fmt.Errorf("no train %d: `batchbot train list --all` shows their numbers", id)
 		}
 		if err != nil {
