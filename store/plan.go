@@ -40,11 +40,11 @@ func (s *Store) Waiting(ctx context.Context, queueID int64) (bot.WaitingSet, err
 	return waiting, nil
 }
 
-// trials reads what CI said of a queue's last batches. Only a batch that tested one member may have rejected it, so only there the members are
-// looked at.
+// trials reads what CI said of a queue's last batches. Only a batch that tested one member, or a curated one, may have rejected whom it
+// tested, so only there the members are looked at.
 func (s *Store) trials(ctx context.Context, queueID int64) ([]bot.Trial, error) {
 	var trials []bot.Trial
-	err := s.each(ctx, `SELECT b.id, b.kind, b.cohort, b.tested, b.status, b.code, CASE WHEN b.status = 3 AND b.tested = 1
+	err := s.each(ctx, `SELECT b.id, b.kind, b.cohort, b.tested, b.status, b.code, CASE WHEN b.status = 3 AND (b.tested = 1 OR b.kind = 4)
 			THEN (SELECT COUNT(*) FROM merge_batch_member m WHERE m.batch_id = b.id AND m.event = 6) ELSE 0 END
 		FROM merge_batch b WHERE b.queue_id = ? ORDER BY b.id DESC LIMIT ?`, []any{queueID, bot.TrialsKept}, func(scan scan) error {
 		var b bot.Batch

@@ -56,6 +56,9 @@ func TestDecide(t *testing.T) {
 		code bot.Code
 	}{
 		{"a free slot and something waiting starts a batch", free(), claim, ""},
+		{"a part of a curated batch is not built", with(claimed, func(v *view) { v.batch.Kind, v.batch.Size = bot.BatchCurated, 3 }), fail, bot.CodeAllEvicted},
+		{"nor landed", with(opened, func(v *view) { green(v); v.batch.Kind, v.batch.Size, v.looked = bot.BatchCurated, 3, true }), fail, bot.CodeAllEvicted},
+		{"the whole of it is", with(claimed, func(v *view) { v.batch.Kind = bot.BatchCurated }), build, ""},
 		{"nothing starts on a paused queue", with(free, func(v *view) { v.queue.State = bot.QueuePaused }), rest, ""},
 		{"nothing starts on a parked queue", with(free, func(v *view) { v.queue.State = bot.QueueParked }), rest, ""},
 		{"company is waited for", with(free, func(v *view) { v.queue.Settings.FillWait = time.Minute }), rest, ""},
