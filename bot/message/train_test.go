@@ -68,7 +68,7 @@ func trainTexts() map[string]string {
 		"reply_boarding_over":  BoardingOver(nightly(), trainQueue()),
 		"reply_no_train":       NoTrain("main"),
 		"reply_which_train":    WhichTrain("", []bot.Train{nightly(), noon}, trainQueue()),
-		"reply_unknown_train":  WhichTrain("nigthly", []bot.Train{nightly(), noon}, trainQueue()),
+		"reply_unknown_train":  WhichTrain("hourly", []bot.Train{nightly(), noon}, trainQueue()),
 		"reply_no_trains":      NoTrains(),
 		"reply_other_train":    OtherTrain(nightly(), trainQueue(), "next"),
 		"reply_leave_nothing":  NotSeated(&ended, links),
