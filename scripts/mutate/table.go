@@ -22,6 +22,8 @@ const (
 	inLock       = "store/lock.go"
 	inDB         = "store/db.go"
 	inPurge      = "store/purge.go"
+	inJob        = "store/job.go"
+	inRemind     = "store/remind.go"
 	inLate       = "store/late.go"
 	inOperator   = "store/operator.go"
 	inReconcile  = "store/reconcile.go"
@@ -244,6 +246,28 @@ var mutations = []mutation{
 
 	{"retention: only what is done", []edit{{inPurge, "`SELECT id FROM outbox WHERE status = ? AND", "`SELECT id FROM outbox WHERE status > 0 * ? AND"}, {inPurge, "`DELETE FROM outbox WHERE status = ? AND", "`DELETE FROM outbox WHERE status > 0 * ? AND"}},
 		"purge/errands that are done go after a week", "sqlite"},
+
+	{"retention: reminders are known for as long as they may be said", []edit{{inPurge, "AND kind `+kept.kinds+` ?", "AND kind > 0 * ?"}},
+		"remind/what was said is known for as long as it may be said again", "sqlite"},
+
+	// Jobs and reminders.
+	{"job: a tick is taken once", []edit{{inJob, "started_by = ?,\n\t\t\ttick_at = {now}, version = version + 1, updated_at = {now} WHERE name = ? AND version = ?`", "started_by = ?,\n\t\t\ttick_at = {now}, version = version + 1, updated_at = {now} WHERE name = ? AND version >= 0 * ?`"}},
+		"job/a tick is taken once, by however many", "sqlite"},
+	{"job: the first tick is taken once", []edit{{inJob, "tx.insert(ctx, &keyJobRun,", "tx.insert(ctx, nil,"}},
+		"job/a tick is taken once, by however many", "sqlite"},
+	{"job: a tick is skipped once", []edit{{inJob, "skipped = skipped + 1, tick_at = {now}, version = version + 1, updated_at = {now}\n\t\t\tWHERE name = ? AND version = ?`", "skipped = skipped + 1, tick_at = {now}, version = version + 1, updated_at = {now}\n\t\t\tWHERE name = ? AND version >= 0 * ?`"}},
+		"job/a run is started, skipped beside, and ended", "sqlite"},
+	{"job: only the last run ends", []edit{{inJob, "WHERE name = ? AND runs = ? AND ended_at IS NULL`", "WHERE name = ? AND runs >= 0 * ? AND ended_at IS NULL`"}},
+		"job/a run that is not the last any more ends nothing", "sqlite"},
+	{"job: a run ends once", []edit{{inJob, "runs = ? AND ended_at IS NULL`", "runs = ?`"}}, "job/a run is started, skipped beside, and ended", "sqlite"},
+	{"reminder: a duplicate is an answer", []edit{{inRemind, "tx.insert(ctx, &keyOutbox, insertErrand+errandRow, row...)", "tx.insert(ctx, nil, insertErrand+errandRow, row...)"}},
+		"remind/one reminder is taken once, by however many", "sqlite"},
+	{"reminder: by how the state was entered", []edit{{inRemind, " AND (e.from_status IS NULL OR e.from_status <> e.to_status))", ")"}},
+		"remind/a state is counted from when it was entered, by any way", "sqlite"},
+	{"reminder: nobody who holds a seat", []edit{{inRemind, "AND NOT EXISTS (SELECT 1 FROM train_seat t WHERE t.live_operation = o.operation_id) AND", "AND"}},
+		"remind/no draft, and nobody who holds a seat on a train", "sqlite"},
+	{"reminder: a batch is blocked since it became so", []edit{{inBatch, "change.Status == bot.BatchBlocked && guard.Status != bot.BatchBlocked {", "change.Status == bot.BatchBlocked {"}},
+		"remind/the members of a blocked batch", "sqlite"},
 
 	// Indexes.
 	{"index: the waiting order", []edit{{schemaSQLite, "CREATE INDEX idx_request_order ON merge_batch_request (queue_id, batch_id, lane, created_at, id)", "CREATE INDEX idx_request_order ON merge_batch_request (lane)"}},
