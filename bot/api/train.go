@@ -1,0 +1,284 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/batchbot/batchbot/bot"
+)
+
+type train struct {
+	ID               int64  `json:"id"`
+	Queue            int64  `json:"queue"`
+	QueueName        string `json:"queue_name"`
+	Name             string `json:"name"`
+	Status           string `json:"status"`
+	Scheduled        bool   `json:"scheduled"`
+	DepartsAt        string `json:"departs_at"`
+	BoardingClosesAt string `json:"boarding_closes_at"`
+	Seats            int    `json:"seats"`
+	Capacity         int    `json:"capacity"`
+	Confirmed        int    `json:"confirmed"`
+	Waiting          int    `json:"waiting"`
+	Boarding         bool   `json:"boarding"`
+	Version          int64  `json:"version"`
+	Passengers       []seat `json:"passengers,omitempty"` // in the order of joining
+}
+
+func trainOf(t bot.Train, queueName string) train {
+	return train{
+		ID: t.ID, Queue: t.QueueID, QueueName: queueName, Name: t.Name, Status: t.Status.String(), Scheduled: t.Scheduled, DepartsAt: when(t.DepartsAt),
+		BoardingClosesAt: when(t.ClosesAt), Seats: t.Seats, Capacity: t.Capacity, Confirmed: t.Confirmed, Waiting: t.Waiting,
+		Boarding: t.Status == bot.TrainOpen && !t.Closed, Version: t.Version,
+	}
+}
+
+type seat struct {
+	Train     int64  `json:"train"`
+	MR        int    `json:"mr"`
+	Operation string `json:"operation"`
+	Status    string `json:"status"`
+	Position  int    `json:"position"` // in line; 0 unless WAITING
+	Approved  bool   `json:"approved"`
+}
+
+func seatOf(s bot.Seat) seat {
+	return seat{Train: s.TrainID, MR: s.Number, Operation: s.OperationID, Status: s.Status.String(), Position: s.Position, Approved: s.Approved}
+}
+
+// promotion answers whoever gives a seat up.
+type promotion struct {
+	Promoted bool `json:"promoted"`
+	MR       int  `json:"mr,omitempty"` // who moved up
+}
+
+func trainPath(id int64) string { return fmt.Sprintf("/api/v1/trains/%d", id) }
+
+func (a *API) listTrains(ctx context.Context, q *request) (answer, error) {
+	filter, p := queryOf(q, "open")
+	if p != nil {
+		return answer{}, p
+	}
+	trains, err := a.Store.Trains(ctx, bot.TrainFilter{QueueID: filter.queue, Open: filter.flag, Limit: filter.limit})
+	return listed(trains, filter.limit, func(v bot.TrainOverview) train { return trainOf(v.Train, nameOf(v.Queue, v.Repository)) }), err
+}
+
+func (a *API) readTrain(ctx context.Context, q *request) (answer, error) {
+	id, p := idOf(q, "id", "a train")
+	if p != nil {
+		return answer{}, p
+	}
+	return a.showTrain(ctx, id, http.StatusOK)
+}
+
+func (a *API) showTrain(ctx context.Context, id int64, status int) (answer, error) {
+	view, err := a.Store.ReadTrain(ctx, id)
+	if err != nil {
+		return answer{}, err
+	}
+	t := trainOf(view.Train, nameOf(view.Queue, view.Repository))
+	t.Passengers = make([]seat, 0, len(view.Seats))
+	for _, s := range view.Seats {
+		t.Passengers = append(t.Passengers, seatOf(s))
+	}
+	ans := answer{status: status, value: t}
+	if status == http.StatusCreated {
+		ans.location = trainPath(id)
+	}
+	return ans, nil
+}
+
+func (a *API) createTrain(ctx context.Context, q *request) (answer, error) {
+	spec := bot.TrainSpec{By: q.actor()}
+	o, p := parse(q.body, "queue", "name", "seats", "departs_at", "boarding_closes_at")
+	if p == nil {
+		spec.QueueID, p = o.integer("queue", 1, 1<<53)
+	}
+	if p == nil {
+		spec.Name, p = o.text("name", 1, bot.MaxTrainName)
+	}
+	if p == nil {
+		var seats int64
+		seats, p = o.integer("seats", 0, bot.MaxSeats)
+		spec.Seats = int(seats)
+	}
+	if p == nil && !o.has("departs_at") {
+		p = refuse("departs_at", "is missing")
+	}
+	if p == nil {
+		spec.DepartsAt, p = o.moment("departs_at")
+	}
+	if p == nil {
+		spec.ClosesAt, p = o.moment("boarding_closes_at")
+	}
+	if p != nil {
+		return answer{}, p
+	}
+	if _, _, err := a.Store.ReadQueue(ctx, spec.QueueID); err != nil {
+		if a.IsMissing(err) {
+			return answer{}, refuse("queue", fmt.Sprintf("is %d, and there is no such queue: GET /api/v1/queues lists them", spec.QueueID))
+		}
+		return answer{}, err
+	}
+	return a.once(ctx, q, "", func(name *bot.APIRequest) (answer, error) {
+		spec.Request, spec.Source = name, name.ID
+		result, refusal, err := a.Trains.Create(ctx, spec)
+		switch {
+		case err != nil:
+			return answer{}, err
+		case result.Outcome == bot.TrainDuplicate:
+			return answer{}, errDuplicate
+		case result.Outcome == bot.TrainThere:
+			return answer{}, trainExists.because(refusal)
+		case refusal != "":
+			return answer{}, invalid.because(refusal)
+		}
+		return a.showTrain(ctx, result.Train.ID, http.StatusCreated)
+	}, func(resource string) (answer, error) {
+		var id int64
+		if _, err := fmt.Sscanf(resource, "/api/v1/trains/%d", &id); err != nil {
+			return answer{}, fmt.Errorf("the request made %q, which is no train", resource)
+		}
+		return a.showTrain(ctx, id, http.StatusCreated)
+	})
+}
+
+func (a *API) changeTrain(ctx context.Context, q *request) (answer, error) {
+	id, p := idOf(q, "id", "a train")
+	if p != nil {
+		return answer{}, p
+	}
+	change := bot.TrainChange{TrainID: id}
+	o, p := parse(q.body, "seats", "departs_at", "boarding_closes_at")
+	if p == nil && o.has("seats") {
+		var n int64
+		n, p = o.integer("seats", 0, bot.MaxSeats)
+		seats := int(n)
+		change.Seats = &seats
+	}
+	if p == nil {
+		change.DepartsAt, p = o.moment("departs_at")
+	}
+	if p == nil {
+		change.ClosesAt, p = o.moment("boarding_closes_at")
+	}
+	if p != nil {
+		return answer{}, p
+	}
+	return a.applyChange(ctx, q, change)
+}
+
+func (a *API) cancelTrain(ctx context.Context, q *request) (answer, error) {
+	id, p := idOf(q, "id", "a train")
+	if p == nil {
+		_, p = parse(q.body)
+	}
+	if p != nil {
+		return answer{}, p
+	}
+	return a.applyChange(ctx, q, bot.TrainChange{TrainID: id, Cancel: true})
+}
+
+func (a *API) applyChange(ctx context.Context, q *request, change bot.TrainChange) (answer, error) {
+	name, _, p := a.apiRequest(q, trainPath(change.TrainID))
+	if p != nil {
+		return answer{}, p
+	}
+	change.By, change.Source, change.Request = q.actor(), name.ID, name
+	result, refusal, err := a.Trains.Change(ctx, change)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case result.Outcome == bot.TrainOver:
+		return answer{}, trainOver.because(refusal)
+	case refusal != "":
+		return answer{}, invalid.because(refusal)
+	}
+	return a.showTrain(ctx, change.TrainID, http.StatusOK)
+}
+
+// seatPath reads which merge request wants what of which train.
+func (a *API) seatPath(ctx context.Context, q *request) (view bot.TrainView, mr int, err error) {
+	id, p := idOf(q, "id", "a train")
+	if p != nil {
+		return view, 0, p
+	}
+	number, p := idOf(q, "mr", "a merge request")
+	if p == nil && number > mostNumber {
+		p = notFound.because("there is no merge request of this number")
+	}
+	if p == nil {
+		_, p = parse(q.body)
+	}
+	if p != nil {
+		return view, 0, p
+	}
+	view, err = a.Store.ReadTrain(ctx, id)
+	return view, int(number), err
+}
+
+func (a *API) takeSeat(ctx context.Context, q *request) (answer, error) {
+	view, mr, err := a.seatPath(ctx, q)
+	if err != nil {
+		return answer{}, err
+	}
+	id := view.Train.ID
+	path := fmt.Sprintf("%s/seats/%d", trainPath(id), mr)
+	now := func(string) (answer, error) { return a.showSeat(ctx, id, mr, http.StatusCreated) }
+	return a.once(ctx, q, path, func(name *bot.APIRequest) (answer, error) {
+		result, refusal, err := a.Seats.Join(ctx, view.Repository, mr, id, q.actor(), name)
+		switch {
+		case err != nil:
+			return answer{}, err
+		case result.Outcome == bot.BoardingDuplicate:
+			return answer{}, errDuplicate
+		case result.Outcome == bot.BoardingClosed:
+			return answer{}, boardingOver.because(refusal)
+		case refusal != "":
+			return answer{}, seatRefused.because(refusal)
+		case result.Outcome == bot.BoardingHeld:
+			held, err := a.showSeat(ctx, id, mr, http.StatusOK)
+			held.held = true
+			return held, err
+		}
+		return now(path)
+	}, now)
+}
+
+// showSeat shows the seat of a merge request as it is now.
+func (a *API) showSeat(ctx context.Context, trainID int64, mr, status int) (answer, error) {
+	view, err := a.Store.ReadTrain(ctx, trainID)
+	if err != nil {
+		return answer{}, err
+	}
+	for _, s := range view.Seats {
+		if s.Number == mr {
+			return answer{status: status, value: seatOf(s)}, nil
+		}
+	}
+	return answer{}, noSeat.because("it holds no seat on this train")
+}
+
+func (a *API) giveUpSeat(ctx context.Context, q *request) (answer, error) {
+	view, mr, err := a.seatPath(ctx, q)
+	if err != nil {
+		return answer{}, err
+	}
+	name, _, p := a.apiRequest(q, trainPath(view.Train.ID))
+	if p != nil {
+		return answer{}, p
+	}
+	result, refusal, err := a.Seats.Leave(ctx, view.Repository, mr, view.Train.ID, q.actor(), name)
+	if err != nil {
+		return answer{}, err
+	}
+	if refusal != "" {
+		return answer{}, noSeat.because(refusal)
+	}
+	var moved promotion
+	if result.Promoted != nil {
+		moved = promotion{Promoted: true, MR: result.Promoted.Number}
+	}
+	return shows(moved), nil
+}
