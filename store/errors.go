@@ -10,13 +10,21 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"modernc.org/sqlite"
+
+	"github.com/batchbot/batchbot/bot"
 )
 
 // ErrAmbiguous says that the connection was lost at COMMIT: the transaction may have taken effect or not. Read before trying again.
 var ErrAmbiguous = errors.New("the outcome of a database transaction is unknown")
 
 // ErrMissing says that a row somebody named does not exist.
-var ErrMissing = errors.New("not found")
+var ErrMissing error = missingRow{}
+
+// missingRow is also bot.ErrNotFound to who reads through a port and does not know of the store.
+type missingRow struct{}
+
+func (missingRow) Error() string        { return "not found" }
+func (missingRow) Is(target error) bool { return target == bot.ErrNotFound }
 
 // uniqueKey is a unique key by its two names: MySQL reports the key, SQLite the columns.
 type uniqueKey struct{ name, columns string }

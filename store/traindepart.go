@@ -145,13 +145,19 @@ func boards(train bot.Train, seats []bot.Seat, ops []change, approvals []bot.Sea
 	}
 	for i, seat := range seats {
 		version, ok := approved[seat.OperationID]
-		if ok && version == ops[i].op.Version && (seat.Status == bot.SeatConfirmed || len(goes) < train.Seats) {
+		if ok && stands(ops[i].op, version) && (seat.Status == bot.SeatConfirmed || len(goes) < train.Seats) {
 			goes = append(goes, i)
 		} else {
 			stays = append(stays, i)
 		}
 	}
 	return goes, stays
+}
+
+// stands reports whether what was looked at when the operation had this version is still so. Moving up in line, or the approval itself, changes nothing
+// of it.
+func stands(op bot.Operation, version int64) bool {
+	return op.Version == version || op.Version == version+1 && (op.Reason == bot.ReasonPromoted || op.Reason == bot.ReasonApproved)
 }
 
 // carryOver opens the departure after a train and seats those who stay on it, in order.

@@ -21,7 +21,9 @@ type picture struct {
 	requests   []requestRow
 	batches    []batchRow
 	members    []memberRow
-	settled    map[int64]int   // batch → entries of the audit that say it was settled
+	settled    map[int64]int // batch → entries of the audit that say it was settled
+	trains     []trainRow
+	seats      []seatRow
 	filled     map[string]bool // tables with rows
 	keys       map[string]int  // table and unique key → rows with it
 	states     []versioned     // rows whose state has a version
@@ -78,12 +80,14 @@ const look = `SELECT 'operation', operation_id, status, version, queue_id, merge
 	UNION ALL SELECT 'merge_request', CONCAT(repository_id, ' ', number), 1, version, id, last_command_at, last_command_id, head_sha, 0 FROM merge_request
 	UNION ALL SELECT 'idempotency', request_id, 0, 0, operation_id, 0, 0, 0, 0 FROM idempotency
 	UNION ALL SELECT 'delivery', CONCAT(host, ' ', delivery_key), status, attempts, id, 0, 0, 0, 0 FROM delivery
-	UNION ALL SELECT 'outbox', CONCAT(kind, ' ', target), status, attempts, wanted, done, id, 0, 0 FROM outbox`
+	UNION ALL SELECT 'outbox', CONCAT(kind, ' ', target), status, attempts, wanted, done, id, 0, 0 FROM outbox
+	UNION ALL SELECT 'train', id, status, version, queue_id, confirmed_count, capacity, seats, next_seq FROM train
+	UNION ALL SELECT 'train_seat', CONCAT(train_id, ' ', subject_id), status, version, train_id, operation_id, queue_seq, approved, id FROM train_seat`
 
 // known is the largest status (of a request: lane) of each table; all begin at 1.
 var known = map[string]int64{
 	"operation": 9, "binding": 9, "binding_history": 9, "merge_batch_request": 3, "merge_batch": 4, "merge_batch_member": 8, "queue": 3, "merge_request": 1,
-	"delivery": 4, "outbox": 3,
+	"delivery": 4, "outbox": 3, "train": 3, "train_seat": 4,
 }
 
 // ended reports whether a merge request in this state may be applied anew.
@@ -127,7 +131,7 @@ func (p *picture) add(table, key string, f [7]sql.NullString) {
 		fmt.Fprintf(&all, " %s", f[i].String)
 	}
 	switch table {
-	case "operation", "binding", "merge_batch_request", "merge_batch", "queue", "merge_request":
+	case "operation", "binding", "merge_batch_request", "merge_batch", "queue", "merge_request", "train", "train_seat":
 		if version < 1 {
 			p.outside = append(p.outside, fmt.Sprintf("%s has version %d", row, version))
 		}
@@ -154,6 +158,11 @@ func (p *picture) add(table, key string, f [7]sql.NullString) {
 		p.batches = append(p.batches, batchRow{id, number(2), number(3), bot.BatchStatus(status), int(number(5))})
 	case "merge_batch_member":
 		p.members = append(p.members, memberRow{number(2), f[3].String, bot.MemberEvent(status)})
+	case "train":
+		id, _ := strconv.ParseInt(key, 10, 64)
+		p.trains = append(p.trains, trainRow{id, number(6), bot.TrainStatus(status), int(number(3)), int(number(4)), int(number(5))})
+	case "train_seat":
+		p.seats = append(p.seats, seatRow{number(2), number(4), f[3].String, bot.SeatStatus(status)})
 	case "audit":
 		if f[4].String == "settle" {
 			p.settled[number(2)]++
@@ -284,6 +293,7 @@ func (p *picture) broken() []string {
 			report("I6: operation %s has version %d after %d changes", op.id, op.version, states[op.id])
 		}
 	}
+	p.checkTrains(operations, report)
 	slices.Sort(broken)
 	return broken
 }

@@ -220,13 +220,8 @@ func meaningOf1(w *world) {
 
 // meaningOf2 finds the train and the sets of version 2.
 func meaningOf2(w *world) {
-	// What the rows mean is asked of the tables until the store reads them.
-	if line := w.rows(`SELECT s.operation_id FROM train t JOIN train_seat s ON s.train_id = t.id AND s.live_operation IS NOT NULL WHERE t.open_name = 'nightly'`); len(line) != 1 {
-		w.Errorf("seated on the open train: %v", line)
-	}
-	if rows := w.rows(`SELECT d.number FROM approval_request a JOIN draft_row d ON d.approval_request_id = a.id WHERE a.live_mr = 702 ORDER BY d.row_no`); len(rows) != 2 {
-		w.Errorf("the draft: %v", rows)
-	}
+	meaningOfTrains(w)
+	meaningOfSets(w)
 }
 
 // A program of today on the schema of tomorrow: it migrates nothing, and everything works.

@@ -68,6 +68,9 @@ func Run(t *testing.T, newDatabase func(t testing.TB) Database) {
 		"tx":         txTests,
 		"guards":     guardTests,
 		"race":       raceTests,
+		"train":      trainTests,
+		"depart":     departTests,
+		"trainrace":  trainRaceTests,
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,7 @@
 -- and a set that an approver rejected.
 
 INSERT INTO train (id, queue_id, name, status, scheduled, departs_at, closes_at, seats, capacity, confirmed_count, next_seq, version, created_at, updated_at) VALUES
-  (801, 70, 'nightly', 2, 1, {day 3}, {day 3}, 2, 2, 1, 3, 5, {day 2}, {day 3}),
+  (801, 70, 'nightly', 2, 1, {day 3}, {day 3}, 2, 2, 0, 3, 5, {day 2}, {day 3}),
   (802, 70, 'nightly', 1, 1, {day 40000}, {day 39999}, 1, 1, 1, 3, 3, {day 3}, {day 6});
 
 INSERT INTO train_seat (id, train_id, subject_id, operation_id, status, approved, queue_seq, version, created_at, updated_at) VALUES
