@@ -224,20 +224,7 @@ func (w *world) dump() string {
 	w.t.Helper()
 	var b strings.Builder
 	for _, table := range []string{"approval_request", "draft_row", "curated_row"} {
-		rows, err := w.rows.QueryContext(w.t.Context(), "SELECT * FROM "+table+" ORDER BY id")
-		w.must(err)
-		columns, err := rows.Columns()
-		w.must(err)
-		for rows.Next() {
-			values, into := make([]any, len(columns)), make([]any, len(columns))
-			for i := range values {
-				into[i] = &values[i]
-			}
-			w.must(rows.Scan(into...))
-			fmt.Fprintln(&b, table, values)
-		}
-		w.must(rows.Err())
-		w.must(rows.Close())
+		w.dumpTable(&b, table)
 	}
 	for _, table := range []string{"operation", "merge_batch_request", "audit", "outbox", "idempotency"} {
 		var n int
@@ -245,6 +232,24 @@ func (w *world) dump() string {
 		fmt.Fprintln(&b, table, n)
 	}
 	return b.String()
+}
+
+func (w *world) dumpTable(b *strings.Builder, table string) {
+	w.t.Helper()
+	rows, err := w.rows.QueryContext(w.t.Context(), "SELECT * FROM "+table+" ORDER BY id")
+	w.must(err)
+	defer rows.Close()
+	columns, err := rows.Columns()
+	w.must(err)
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		w.must(rows.Scan(into...))
+		fmt.Fprintln(b, table, values)
+	}
+	w.must(rows.Err())
 }
 
 // status is the current status of a merge request's operation with its reason.
