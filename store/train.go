@@ -298,5 +298,25 @@ func (t *tx) changeTrain(ctx context.Context, c bot.TrainChange) (result bot.Tra
 	if err := t.audit(ctx, auditEntry{dedupe: trainAudit(train.ID, train.Version), actor: c.By, action: "change train", queueID: train.QueueID, source: c.Source, detail: story}); err != nil {
 		return as(0, err)
 	}
-	return result, train.Version, story, t.tell(ctx, changes)
+	if err := t.tell(ctx, changes); err != nil || train.Status != bot.TrainOpen || train.DepartsAt.Equal(before.DepartsAt) {
+		return result, train.Version, story, err
+	}
+	return result, train.Version, story, t.tellSeated(ctx, train)
+}
+
+// tellSeated has the status comments of everybody on a train written anew: they name the departure.
+func (t *tx) tellSeated(ctx context.Context, train heldTrain) error {
+	var repositoryID int64
+	if found, err := one(ctx, t, `SELECT repository_id FROM queue WHERE id = ?`, []any{train.QueueID}, &repositoryID); err != nil || !found {
+		return t.fail(missing(err, fmt.Sprintf("queue %d", train.QueueID)))
+	}
+	seats, err := liveSeats(ctx, t, train.ID)
+	if err != nil {
+		return err
+	}
+	errands := make([]errand, 0, len(seats))
+	for _, s := range seats {
+		errands = append(errands, stickyErrand(repositoryID, s.MergeRequestID, s.Number))
+	}
+	return t.arm(ctx, errands...)
 }

@@ -275,6 +275,36 @@ func TestASeatFollowsItsMergeRequest(t *testing.T) {
 	}
 }
 
+// The periodic comparison says of a seat what any hint would do, and never that it is to be admitted.
+func TestComparingDoesNotFightASeat(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, daily("nightly", 1))
+	s.boards(1)
+	s.approves(1, first)
+	compared := func(want ...bot.Reason) {
+		t.Helper()
+		_, moves, err := s.applier.Compare(t.Context(), s.repo, 1)
+		s.must(err)
+		var got []bot.Reason
+		for _, m := range moves {
+			if m.To == bot.OperationWaiting {
+				t.Errorf("it is to be admitted: %+v", m)
+			}
+			got = append(got, m.Reason)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("compared: %v, want %v", got, want)
+		}
+	}
+	compared(bot.ReasonApproved)
+	s.changed(1)
+	compared()
+	s.pushes(1, second)
+	compared(bot.ReasonHeadMoved)
+	s.changed(1)
+	compared()
+}
+
 // Whatever call to the host is not answered, the command comes again and gives one place.
 func TestAJoinThatFailsHalfwayIsRepeated(t *testing.T) {
 	t.Parallel()

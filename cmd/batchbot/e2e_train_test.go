@@ -60,10 +60,18 @@ func TestATrainDeparts(t *testing.T) {
 			}
 			now, err := b.store.Clock(t.Context())
 			b.must(t, err)
-			_, refusal, err := b.trains.Change(t.Context(), bot.TrainChange{TrainID: trains[0].ID, DepartsAt: now.Add(time.Second), ClosesAt: now, By: "rita"})
-			if err != nil || refusal != "" {
-				t.Fatalf("the departure does not come forward: %q, %v", refusal, err)
+			moves := func(departs time.Time) {
+				t.Helper()
+				_, refusal, err := b.trains.Change(t.Context(), bot.TrainChange{TrainID: trains[0].ID, DepartsAt: departs, ClosesAt: departs, By: "rita"})
+				if err != nil || refusal != "" {
+					t.Fatalf("the departure does not move: %q, %v", refusal, err)
+				}
 			}
+			moves(now.Add(25 * time.Hour))
+			for _, n := range mrs[2:] {
+				b.answered(t, n, message.StatusMarker, now.Add(25*time.Hour).UTC().Format("Mon 2 Jan 2006 15:04")+" UTC")
+			}
+			moves(now.Add(time.Second))
 			// Whether this tick lets it depart, or the one of the job.
 			within(t, benchLimit, "the departure", func() bool {
 				_, err := b.trains.Tick(t.Context())
