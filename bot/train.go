@@ -208,7 +208,7 @@ type LeavingResult struct {
 }
 
 // Departure lets a due train go, guarded by it being OPEN. Approved are the operations whose approval was read from the host just now; of
-// those that still stand at this version with a live seat, the confirmed ones and then, while fewer than Seats go, the waiting ones in order enter the
+// those that still stand at this version with a live seat, or have only moved up or been approved since, the confirmed ones and then, while fewer than Seats go, the waiting ones in order enter the
 // waiting set. Whoever holds another live seat is seated on the next train first, in order; without a next train their operations
 // are CANCELLED.
 type Departure struct {

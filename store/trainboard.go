@@ -171,6 +171,10 @@ func (t *tx) board(ctx context.Context, b bot.Boarding, mr bot.MergeRequest) (ou
 
 	op := bot.Operation{ID: a.OperationID, Status: bot.OperationPendingApproval, RepositoryID: a.Repository.ID, QueueID: a.QueueID,
 		MergeRequestID: mr.ID, Number: mr.Number, HeadSHA: a.MR.HeadSHA, Reason: bot.ReasonJoined}
+	place, err := t.takePlace(ctx, &train)
+	if err != nil {
+		return refuse(0, "", err)
+	}
 	version := int64(1)
 	var joined []change
 	var ok bool
@@ -188,7 +192,7 @@ func (t *tx) board(ctx context.Context, b bot.Boarding, mr bot.MergeRequest) (ou
 	if err != nil || !ok {
 		return refuse(bot.BoardingRetryLater, "", err)
 	}
-	if err := t.seat(ctx, &train, mr.ID, op.ID, a.Admit); err != nil {
+	if err := t.seat(ctx, place, mr.ID, op.ID, a.Admit); err != nil {
 		return refuse(0, "", err)
 	}
 	entry = auditEntry{dedupe: operationAudit(op.ID, version), actor: a.Command.By, action: "join", queueID: op.QueueID, operationID: op.ID,
@@ -202,27 +206,26 @@ func (t *tx) board(ctx context.Context, b bot.Boarding, mr bot.MergeRequest) (ou
 	return bot.BoardingDone, op.ID, entry, t.arm(ctx, stickyErrand(op.RepositoryID, mr.ID, mr.Number), statusErrand(op))
 }
 
-// seat puts an operation at the tail of a held train's line, which is a seat while one is free. A merge request that was on this train before gets its
-// row again, with a new place.
-func (t *tx) seat(ctx context.Context, train *heldTrain, mergeRequestID int64, operationID string, approved bool) error {
-	status := bot.SeatWaiting
+// takePlace takes the next place of a held train: a seat while one is free, else the tail of the line.
+func (t *tx) takePlace(ctx context.Context, train *heldTrain) (bot.Seat, error) {
+	place := bot.Seat{TrainID: train.ID, Status: bot.SeatWaiting, Seq: train.nextSeq}
 	if train.Confirmed < train.Seats {
-		status = bot.SeatConfirmed
+		place.Status = bot.SeatConfirmed
 		train.Confirmed++
 	}
-	seq := train.nextSeq
 	train.nextSeq++
-	// The train first, so that what is in force has room for the seat.
-	if err := t.saveTrain(ctx, train); err != nil {
-		return err
-	}
+	return place, t.saveTrain(ctx, train)
+}
+
+// seat puts an operation in its place, under the guarded write of the operation. A merge request that was on this train before gets its row again.
+func (t *tx) seat(ctx context.Context, place bot.Seat, mergeRequestID int64, operationID string, approved bool) error {
 	n, err := t.exec(ctx, `UPDATE train_seat SET operation_id = ?, status = ?, approved = ?, queue_seq = ?, version = version + 1, updated_at = {now}
-		WHERE train_id = ? AND subject_id = ? AND status = ?`, operationID, status, approved, seq, train.ID, mergeRequestID, bot.SeatCancelled)
+		WHERE train_id = ? AND subject_id = ? AND status = ?`, operationID, place.Status, approved, place.Seq, place.TrainID, mergeRequestID, bot.SeatCancelled)
 	if err != nil || n == 1 {
 		return err
 	}
 	_, _, err = t.insert(ctx, nil, `INSERT INTO train_seat (train_id, subject_id, operation_id, status, approved, queue_seq, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, {now}, {now})`, train.ID, mergeRequestID, operationID, status, approved, seq)
+		VALUES (?, ?, ?, ?, ?, ?, {now}, {now})`, place.TrainID, mergeRequestID, operationID, place.Status, approved, place.Seq)
 	return err
 }
 

@@ -27,6 +27,18 @@ const (
 	inLate       = "store/late.go"
 	inOperator   = "store/operator.go"
 	inReconcile  = "store/reconcile.go"
+	inTrain      = "store/train.go"
+	inSeat       = "store/trainseat.go"
+	inBoard      = "store/trainboard.go"
+	inDepart     = "store/traindepart.go"
+	schemaLater  = "schema/sqlite/0002_train_and_curated.sql"
+	inCurated    = "store/curated.go"
+	inSave       = "store/curatedsave.go"
+	inDecide     = "store/curateddecide.go"
+	inAdmit      = "store/curatedadmit.go"
+	inTogether   = "store/curatedleave.go"
+	inRows       = "bot/curated.go"
+	schemaLaterM = "schema/mysql/0002_train_and_curated.sql"
 )
 
 // uniqueKeyGone turns a unique key into an ordinary one.
@@ -109,7 +121,7 @@ var mutations = []mutation{
 	{"order: who returns keeps the time of admission", []edit{{inSettle, "SET batch_id = NULL, cohort = ?", "SET batch_id = NULL, created_at = {now}, cohort = ?"}},
 		"settle/sends suspects back to their place as a cohort", "sqlite"},
 
-	{"lock order: operation before binding", []edit{{inMove, "	changes := []change{{op: op,", "	if _, err := t.exec(ctx, `UPDATE binding SET updated_at = updated_at WHERE operation_id = ?`, op.ID); err != nil {\n\t\treturn 0, err\n\t}\n\tchanges := []change{{op: op,"}},
+	{"lock order: operation before binding", []edit{{inMove, "	changes := []change{{op: op,", "	if _, err := t.exec(ctx, `UPDATE binding SET updated_at = updated_at WHERE operation_id = ?`, op.ID); err != nil {\n\t\treturn 0, nil, err\n\t}\n\tchanges := []change{{op: op,"}},
 		"race/two paths to operation and binding meet without a deadlock", "mysql"},
 	{"lock order: the outbox comes last", []edit{{inSettle, "	if parked {\n\t\tif err := t.tellQueue", "	if parked && false {\n\t\tif err := t.tellQueue"}, {inBatch, "	return n == 1, err\n}\n\n// tellQueue", "	if err == nil && n == 1 {\n\t\terr = t.tellQueue(ctx, queueID)\n\t}\n\treturn n == 1, err\n}\n\n// tellQueue"}},
 		"guards/rows are locked in one order", "sqlite"},
@@ -144,11 +156,11 @@ var mutations = []mutation{
 
 	// I5: one row per merge request and target.
 	{"I5: the unique key over subject and target", uniqueKeyGone("uk_binding"), everyKey, "sqlite"},
-	{"I5: a duplicate binding is an answer", []edit{{inApply, "tx.insert(ctx, &keyBinding,", "tx.insert(ctx, nil,"}},
+	{"I5: a duplicate binding is an answer", []edit{{inApply, "t.insert(ctx, &keyBinding,", "t.insert(ctx, nil,"}},
 		"apply/another binding in the same instant: answered with the winner's", "mysql"},
 	{"I5: the reset's version", []edit{{inApply, "WHERE id = ? AND status = ? AND version = ?`, op.Status", "WHERE id = ? AND status = ? AND version > 0 * ?`, op.Status"}},
 		"guards/a re-application loses to a change in between (I5)", "mysql"},
-	{"I5: the reset's count", []edit{{inApply, "if n != 1 {\n\t\t\t\treturn refuse(bot.ApplyRetryLater)", "if n > 1 {\n\t\t\t\treturn refuse(bot.ApplyRetryLater)"}},
+	{"I5: the reset's count", []edit{{inApply, "if err != nil || n != 1 {", "if err != nil || n > 1 {"}},
 		"guards/a re-application loses to a change in between (I5)", "mysql"},
 	{"I5: the binding's operation_id", []edit{{inEffects, "list(len(rows)) + `) AND operation_id IN (` + list(len(ids)) + `)`", "list(len(rows)) + `) AND (1 = 1 OR operation_id IN (` + list(len(ids)) + `))`"}},
 		"claim/drops a stale callback on a binding and counts it", "mysql"},
@@ -268,6 +280,72 @@ var mutations = []mutation{
 		"remind/no draft, and nobody who holds a seat on a train", "sqlite"},
 	{"reminder: a batch is blocked since it became so", []edit{{inBatch, "change.Status == bot.BatchBlocked && guard.Status != bot.BatchBlocked {", "change.Status == bot.BatchBlocked {"}},
 		"remind/the members of a blocked batch", "sqlite"},
+
+	// Trains.
+	{"train: its row is taken first", []edit{{inTrain, "FROM train t WHERE t.id = ? {lock}`", "FROM train t WHERE t.id = ?`"}}, "train/who joins waits for who is joining the same train", "mysql"},
+	{"train: one of a name is open", []edit{{schemaLater, "CREATE UNIQUE INDEX uk_train_open", "CREATE INDEX uk_train_open"}}, "train/the tables refuse what no train may be", "sqlite"},
+	{"train: a duplicate is an answer", []edit{{inTrain, "t.insert(ctx, &keyOpenTrain,", "t.insert(ctx, nil,"}}, "trainrace/many open the same train", "mysql"},
+	{"train: one live seat of an application", []edit{{schemaLater, "CREATE UNIQUE INDEX uk_seat_live", "CREATE INDEX uk_seat_live"}}, "train/the tables refuse what no train may be", "sqlite"},
+	{"train: one seat of a merge request", []edit{{schemaLater, "CREATE UNIQUE INDEX uk_seat_subject", "CREATE INDEX uk_seat_subject"}}, "train/the tables refuse what no train may be", "sqlite"},
+	{"train: one place in line each", []edit{{schemaLater, "CREATE UNIQUE INDEX uk_seat_seq", "CREATE INDEX uk_seat_seq"}}, "train/the tables refuse what no train may be", "sqlite"},
+	{"train: the counter within what is in force", []edit{{schemaLater, " AND confirmed_count <= capacity)", ")"}}, "train/the tables refuse what no train may be", "sqlite"},
+	{"train: the application's version when it is seated", []edit{{inBoard, "joined = []change{{op: op, version: op.Version, to:", "joined = []change{{op: op, to:"}}, "train/one application takes one of two seats", "mysql"},
+	{"train: a seat while one is free", []edit{{inBoard, "if train.Confirmed < train.Seats {", "if train.Confirmed <= train.Seats {"}}, "train/one seat: who leaves is followed by the first in line", "sqlite"},
+	{"train: who joins again goes to the tail", []edit{{inBoard, "approved = ?, queue_seq = ?, version", "approved = ?, queue_seq = queue_seq + 0 * ?, version"}}, "train/one seat: who leaves is followed by the first in line", "sqlite"},
+	{"train: who leaves is followed in the same transaction", []edit{{inBoard, "if promoted, changes, err = t.fill(ctx, &train); err != nil {", "if err != nil {"}}, "train/closing, pushing and expiring give the seat up", "sqlite"},
+	{"train: the head of the line first", []edit{{inSeat, "ORDER BY s.queue_seq LIMIT ?`", "ORDER BY s.queue_seq DESC LIMIT ?`"}}, "trainrace/sixty-four join and leave at once, and nobody is skipped", "sqlite"},
+	{"train: nobody is promoted beyond the seats wanted", []edit{{inSeat, "free := train.Seats - train.Confirmed", "free := train.Capacity - train.Confirmed"}}, "train/more seats promote in order, fewer take nobody's", "sqlite"},
+	{"train: who has a seat is admitted by its departure only", []edit{{inMove, "if err != nil || seated && m.To == bot.OperationWaiting || ", "if err != nil || "}}, "train/approval of a seated operation admits nobody", "sqlite"},
+	{"train: boarding ends", []edit{{inBoard, "if train.Closed {", "if false {"}}, "train/boarding ends", "sqlite"},
+	{"train: departs once, and not before", []edit{{inDepart, "if !train.Due {", "if false {"}}, "depart/waits until it is due, and is done once", "sqlite"},
+	{"train: departs with what was looked at", []edit{{inDepart, "if ok && stands(ops[i].op, version) &&", "if _ = version; ok &&"}}, "depart/passes over what changed since it was looked at", "sqlite"},
+	{"train: a seat too many departs empty", []edit{{inDepart, "|| len(goes) < train.Seats)", "|| len(goes) < train.Capacity)"}}, "depart/a seat too many is given to nobody", "sqlite"},
+	{"train: statements grow with chunks", []edit{{inDialect, "const chunkSize = 500", "const chunkSize = 25"}}, "depart/with a thousand seats in statements that grow with chunks", "sqlite"},
+	{"train: a join is found after a lost commit", []edit{{inBoard, "WHERE dedupe_key = ? AND action = ?", "WHERE 1 = 0 AND dedupe_key = ? AND action = ?"}}, "train/is found again after a lost commit", "sqlite"},
+	{"train: a departure is found after a lost commit", []edit{{inDepart, "WHERE dedupe_key = ? AND detail = ?", "WHERE 1 = 0 AND dedupe_key = ? AND detail = ?"}}, "train/is found again after a lost commit", "sqlite"},
+	{"index: the line", []edit{{schemaLater, "CREATE INDEX idx_seat_line ON train_seat (train_id, status, queue_seq)", "CREATE INDEX idx_seat_line ON train_seat (approved)"}}, "depart/every statement is answered by an index", "sqlite"},
+	{"index: what departs", []edit{{schemaLater, "CREATE INDEX idx_train_departure ON train (status, departs_at)", "CREATE INDEX idx_train_departure ON train (name)"}}, "depart/every statement is answered by an index", "sqlite"},
+
+	// Curated batches.
+	{"curated: the header's row is taken first", []edit{{inCurated, "WHERE id = ? {lock}`", "WHERE id = ?`"}}, "curated/a save waits for the save under way", "mysql"},
+	{"curated: a cancel waits for the approval", []edit{{inCurated, "WHERE id = ? {lock}`", "WHERE id = ?`"}}, "curated/a cancel waits for the approval under way", "mysql"},
+	{"curated: rows are updated in place", []edit{{inSave, "\t\tcase was.Number != r.Number:\n\t\t\tother = append(other, bot.CuratedRow{ID: was.ID, Number: r.Number})", "\t\tcase was.Number != r.Number:\n\t\t\tthere[-r.RowNo], fresh = was, append(fresh, r)"}}, "curated/a save is a difference keyed on the row number", "sqlite"},
+	{"curated: absence deletes", []edit{{inSave, "\t\tabsent = append(absent, r.ID)", "\t\t_ = r"}}, "curated/a save is a difference keyed on the row number", "sqlite"},
+	{"curated: a row has a number", []edit{{inRows, "if r.RowNo < 1 || r.RowNo > maxRowNo {", "if r.RowNo < 0 || r.RowNo > maxRowNo {"}}, "curated/a row number that is none is refused and named", "sqlite"},
+	{"curated: no row number twice", []edit{{inRows, "twice := seen[r.RowNo]; twice {", "twice := seen[r.RowNo]; twice && false {"}}, "curated/a row number that is none is refused and named", "sqlite"},
+	{"curated: the unique key over the row number", []edit{{schemaLater, "CREATE UNIQUE INDEX uk_draft_row", "CREATE INDEX uk_draft_row"}}, "curated/the unique key over the row number holds", "sqlite"},
+	{"curated: the unique key over the committed row number", []edit{{schemaLater, "CREATE UNIQUE INDEX uk_curated_row", "CREATE INDEX uk_curated_row"}}, "curated/the unique key over the row number holds", "sqlite"},
+	{"curated: row numbers begin at 1", []edit{{schemaLater, "CONSTRAINT ck_draft_row CHECK (row_no >= 1)", "CONSTRAINT ck_draft_row CHECK (row_no >= 0)"}}, "curated/the unique key over the row number holds", "sqlite"},
+	{"curated: a save holds its version", []edit{{inSave, "case save.Version != 0 && save.Version != set.Version:", "case false:"}}, "curated/a save at an older version is told so", "sqlite"},
+	{"curated: one set of a merge request", []edit{{schemaLaterM, "UNIQUE KEY uk_curated_live", "KEY uk_curated_live"}}, "curated/two drafts on one merge request become one set", "mysql"},
+	{"curated: a duplicate set is an answer", []edit{{inSave, "t.insert(ctx, &keyLiveCurated,", "t.insert(ctx, nil,"}}, "curated/two drafts on one merge request become one set", "mysql"},
+	{"curated: submitted from DRAFT only", []edit{{inDecide, "WHERE id = ? AND status = ? AND version = ?`, bot.CuratedPendingApproval,", "WHERE id = ? AND status > 0 * ? AND version = ?`, bot.CuratedPendingApproval,"}}, "curated/changed and submitted already are two answers", "sqlite"},
+	{"curated: submitted at the version that was checked", []edit{{inDecide, "WHERE id = ? AND status = ? AND version = ?`, bot.CuratedPendingApproval,", "WHERE id = ? AND status = ? AND version >= 0 * ?`, bot.CuratedPendingApproval,"}}, "curated/changed and submitted already are two answers", "sqlite"},
+	{"curated: changed is not submitted already", []edit{{inDecide, "return bot.Curated{}, refuseSet(bot.CuratedChanged)\n\t\tcase bot.CuratedPendingApproval:", "return bot.Curated{}, refuseSet(bot.CuratedAlreadySubmitted)\n\t\tcase bot.CuratedPendingApproval:"}}, "curated/changed and submitted already are two answers", "sqlite"},
+	{"curated: a duplicate submission is rejected", []edit{{inDecide, "\t\treturn bot.Curated{}, refuseSet(bot.CuratedAlreadySubmitted)\n\t\t}", "\t\treturn set, nil\n\t\t}"}}, "curated/of many submissions one is written", "sqlite"},
+	{"curated: what is refused is undone", []edit{{inCurated, "\t\t\treturn errRollback\n", "\t\t\treturn nil\n"}}, "curated/a busy member is named and nothing is written", "sqlite"},
+	{"curated: draft rows win", []edit{{inCurated, ", 1, COALESCE(d.id, 0),", ", 3, COALESCE(d.id, 0),"}}, "curated/draft rows win over committed ones", "sqlite"},
+	{"curated: what was emptied stays empty", []edit{{inSave, "\tif len(rows) == 0 {", "\tif len(rows) < 0 {"}}, "curated/an emptied draft does not show what was committed", "sqlite"},
+	{"curated: an earlier submission is stale", []edit{{inDecide, "[]string{\"curated_row\", \"draft_row\"}", "[]string{\"draft_row\"}"}}, "curated/draft rows win over committed ones", "sqlite"},
+	{"curated: approved once", []edit{{inDecide, "\tswitch set.Status {\n\tcase bot.CuratedPendingApproval:\n\tcase bot.CuratedDraft:", "\tswitch set.Status {\n\tcase bot.CuratedPendingApproval, bot.CuratedApproved:\n\tcase bot.CuratedDraft:"}}, "curated/a second approval is refused by status and version", "sqlite"},
+	{"curated: decided at the version that was checked", []edit{{inDecide, "if d.Version != 0 && d.Version != set.Version {", "if false {"}}, "curated/a decision comes at its time only", "sqlite"},
+	{"curated: who holds a seat is no member", []edit{{inAdmit, "case seated[m.current.ID]:", "case false:"}}, "curated/a busy member is named and nothing is written", "sqlite"},
+	{"curated: who waits by itself is no member", []edit{{inAdmit, "\t\tcase bot.ReapplyActive:", "\t\tcase 0:"}}, "curated/a busy member is named and nothing is written", "sqlite"},
+	{"curated: a takeover holds its version", []edit{{inAdmit, "change{op: m.current, version: m.current.Version,", "change{op: m.current,"}}, "curated/a member that changed meanwhile is not taken over", "mysql"},
+	{"curated: admitted as one cohort", []edit{{inAdmit, "lane, set.Cohort()})", "lane, 0})"}}, "curated/rides whole beside others", "sqlite"},
+	{"curated: rides whole", []edit{{inClaim, "return n == members, err", "return n <= members, err"}}, "curated/rides whole beside others", "sqlite"},
+	{"curated: no limit but its size", []edit{{inClaim, "limit = bot.MaxCurated", "limit = spec.Limit"}}, "curated/rides whole beside others", "sqlite"},
+	{"curated: who leaves takes the others out", []edit{{inMove, "if others, err = t.othersOf(ctx, set, op); err != nil {", "if _, err = t.othersOf(ctx, set, op); err != nil {"}}, "curated/who leaves the waiting set takes the others out", "sqlite"},
+	{"curated: who leaves its batch takes the others out", []edit{{inMove, "if others, err = t.othersOf(ctx, set, op); err != nil {", "if _, err = t.othersOf(ctx, set, op); err != nil {"}}, "curated/who leaves the batch takes the others out", "sqlite"},
+	{"curated: nobody of a broken set waits by itself", []edit{{inTogether, "case bot.OperationPendingApproval, bot.OperationWaiting, bot.OperationFailed:", "case bot.OperationFailed:"}}, "curated/who leaves the waiting set takes the others out", "sqlite"},
+	{"curated: nobody of it awaits a retry", []edit{{inTogether, "case bot.OperationPendingApproval, bot.OperationWaiting, bot.OperationFailed:", "case bot.OperationPendingApproval, bot.OperationWaiting:"}}, "curated/red for good it is rejected as a whole", "sqlite"},
+	{"curated: the others hold their versions", []edit{{inTogether, "change{op: o, version: o.Version, to:", "change{op: o, to:"}}, "curated/a member that moved by itself stops the others", "mysql"},
+	{"curated: who is lost in a build takes the others out", []edit{{inSettle, "moves, _, why = setOutcomes(batch,", "_, _, why = setOutcomes(batch,"}}, "curated/who is lost in a build takes the others out", "sqlite"},
+	{"curated: never suspects of a search", []edit{{inTogether, "\t\t\to.Cohort = batch.Cohort\n", "\t\t\to.Cohort += 0\n"}}, "curated/returns as the cohort it is", "sqlite"},
+	{"curated: landed in part is no landing", []edit{{inTogether, "case over && landed == len(members):", "case over && landed > 0:"}}, "curated/part of it in the target is no landing", "sqlite"},
+	{"curated: landing ends it", []edit{{inSettle, "\tif to != bot.CuratedApproved {", "\tif to == bot.CuratedRejected {"}}, "curated/landing ends it", "sqlite"},
+	{"curated: is found again after a lost commit", []edit{{inDecide, "`SELECT 1 FROM audit WHERE dedupe_key = ?", "`SELECT 1 FROM audit WHERE 1 = 0 AND dedupe_key = ?"}}, "curated/is found again after a lost commit", "sqlite"},
+	{"curated: statements grow with chunks", []edit{{inDialect, "const chunkSize = 500", "const chunkSize = 25"}}, "curated/an approval of five hundred takes few statements", "sqlite"},
 
 	// Indexes.
 	{"index: the waiting order", []edit{{schemaSQLite, "CREATE INDEX idx_request_order ON merge_batch_request (queue_id, batch_id, lane, created_at, id)", "CREATE INDEX idx_request_order ON merge_batch_request (lane)"}},

@@ -116,8 +116,8 @@ func differentEnds(t *testing.T, db Database) {
 // lockOrder is the order in which every transaction takes its first row of each table. Idempotency comes first: it is a command's own row. Tables
 // that are appended to stand on one step, as nobody waits for a row that only its writer knows.
 var lockOrder = map[string]int{
-	"idempotency": 1, "merge_request": 2, "queue": 3, "merge_batch": 4, "operation": 5, "binding": 6, "merge_batch_request": 7,
-	"merge_batch_member": 8, "binding_history": 8, "audit": 8, "outbox": 9,
+	"idempotency": 1, "merge_request": 2, "queue": 3, "train": 4, "approval_request": 5, "merge_batch": 6, "operation": 7, "binding": 8, "merge_batch_request": 9,
+	"merge_batch_member": 10, "binding_history": 10, "audit": 10, "outbox": 11,
 }
 
 var locking = regexp.MustCompile(`^(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)|^SELECT (?s:.*) FROM (\w+) .*FOR UPDATE`)
@@ -185,7 +185,26 @@ func oneLockOrder(t *testing.T, db Database) {
 		result, err := w.store.Apply(t.Context(), w.again(w.read(operationID(5)), 2))
 		return result.Outcome == bot.ApplyDone, err
 	})
-	if committed < 20 {
+	train := w.openTrain(w.queue, "nightly", 1)
+	for n := 11; n <= 14; n++ {
+		do("join", func() (bool, error) {
+			result, err := w.store.Board(t.Context(), w.boarding(train, n, 1, true))
+			return result.Outcome == bot.BoardingDone, err
+		})
+	}
+	seats := 2
+	do("leave", moved(w.moveTo(w.read(w.seatedOn(train)[0]), bot.OperationCancelled)))
+	do("more seats", func() (bool, error) {
+		result, err := w.store.ChangeTrain(t.Context(), bot.TrainChange{TrainID: train.ID, Seats: &seats, By: "ann", Source: "test"})
+		return len(result.Promoted) == 1, err
+	})
+	departure := w.departure(train, 1, w.read(w.seatedOn(train)[0]))
+	w.past(train, "departs_at")
+	do("depart", func() (bool, error) {
+		result, err := w.store.Depart(t.Context(), departure)
+		return len(result.Admitted) == 1 && len(result.Carried) == 2, err
+	})
+	if committed < 30 {
 		t.Errorf("only %d transactions were seen", committed)
 	}
 }
