@@ -124,8 +124,11 @@ func (c *contract) checkProblem(request *http.Request, status int, header http.H
 	if err := c.doc.Components.Schemas["Problem"].Value.VisitJSON(value); err != nil {
 		failed(err)
 	}
-	if err := json.Unmarshal(body, &p); err != nil || p.Status != status || p.Instance != request.URL.EscapedPath() || header.Get("Content-Type") != "application/problem+json" {
-		failed(fmt.Errorf("the problem is %+v, %v, as %s", p, err, header.Get("Content-Type")))
+	if err := json.Unmarshal(body, &p); err != nil {
+		failed(err)
+	}
+	if p.Status != status || p.Instance != request.URL.EscapedPath() || header.Get("Content-Type") != "application/problem+json" {
+		failed(fmt.Errorf("the problem is %+v, as %s", p, header.Get("Content-Type")))
 	}
 	if (status == http.StatusServiceUnavailable) != (header.Get("Retry-After") != "") {
 		failed(fmt.Errorf("Retry-After is %q", header.Get("Retry-After")))

@@ -137,13 +137,15 @@ func (a *API) createCurated(ctx context.Context, q *request) (answer, error) {
 
 // replaceRows is a PUT: sent again it says the same.
 func (a *API) replaceRows(ctx context.Context, q *request) (answer, error) {
-	draft, p := curated.Draft{}, (*problem)(nil)
-	if draft.ID, p = idOf(q, "id", "a curated batch"); p != nil {
+	id, p := idOf(q, "id", "a curated batch")
+	if p != nil {
 		return answer{}, p
 	}
-	if draft.Version, p = expectedVersion(q); p != nil {
+	version, p := expectedVersion(q)
+	if p != nil {
 		return answer{}, p
 	}
+	draft := curated.Draft{ID: id, Version: version}
 	o, p := parse(q.body, "rows")
 	if p == nil {
 		draft.Rows, p = o.rows("rows")

@@ -146,7 +146,7 @@ func (w *world) serve(c api.Config) {
 		{Name: "manager", Role: api.RoleWrite, Secret: manager}, {Name: "operator", Role: api.RoleOperator, Secret: operator},
 	}
 	c.Document = description.OpenAPI
-	c.IsMissing = func(err error) bool { return errors.Is(err, store.ErrMissing) || errors.Is(err, bot.ErrNotFound) }
+	c.IsMissing = func(err error) bool { return errors.Is(err, store.ErrMissing) }
 	c.Logger = slog.New(slog.NewTextHandler(w.log, nil))
 	c.Report = func(route string, status int) {
 		w.mu.Lock()

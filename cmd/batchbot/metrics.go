@@ -18,6 +18,7 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	webhooks *prometheus.CounterVec
+	api      *prometheus.CounterVec
 	sources  map[string]intake.Source // of webhooks, by path
 }
 
@@ -29,11 +30,15 @@ func newMetrics(db *store.Store, sources map[string]intake.Source, meter *meter,
 			Name: "batchbot_webhook_requests_total",
 			Help: "Webhook requests answered by this instance, by host and HTTP status.",
 		}, []string{"host", "status"}),
+		api: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "batchbot_api_requests_total",
+			Help: "Requests to the REST API answered by this instance, by route and HTTP status. What is no route has none.",
+		}, []string{"route", "code"}),
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "batchbot_build_info", Help: "Always 1; the labels say which program this is."}, []string{"version", "commit"})
 	v := readVersion()
 	info.WithLabelValues(v.Version, v.Commit).Set(1)
-	m.registry.MustRegister(m.webhooks, info, meter, newRows(db, log),
+	m.registry.MustRegister(m.webhooks, m.api, info, meter, newRows(db, log),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

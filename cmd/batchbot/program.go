@@ -93,7 +93,8 @@ func buildAt(ctx context.Context, settings config.Settings, log *slog.Logger, pa
 		Applier: p.applier, Base: settings.Look.Interval, Most: settings.Look.MaxInterval, Report: p.meter.looked, Logger: log,
 	})
 	handler := intake.NewHandler(intake.HandlerConfig{Hosts: sources, Inbox: p.store, Nudge: p.worker.Nudge, Logger: log})
-	p.server = newServer(routes(handler, p.store, newMetrics(p.store, sources, p.meter, log), log), log)
+	m := newMetrics(p.store, sources, p.meter, log)
+	p.server = newServer(routes(handler, p.api(m), p.store, m, log), log)
 	return p, nil
 }
 

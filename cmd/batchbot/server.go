@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/batchbot/batchbot/bot/api"
 	"github.com/batchbot/batchbot/config"
 	"github.com/batchbot/batchbot/store"
 )
@@ -32,9 +33,10 @@ func webhookPaths(hosts []config.Host, h config.Host) []string {
 }
 
 // routes is everything the server answers.
-func routes(webhooks http.Handler, db *store.Store, m *metrics, log *slog.Logger) http.Handler {
+func routes(webhooks, rest http.Handler, db *store.Store, m *metrics, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(webhookPath, m.countWebhooks(webhooks))
+	mux.Handle(api.Root, rest)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Timeout: 10 * time.Second, MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
