@@ -28,7 +28,9 @@ type binding struct {
 }
 
 // takeover reports whether the operation there is becomes the member's.
-func (m admission) takeover() bool { return m.bound && m.current.Status == bot.OperationPendingApproval }
+func (m admission) takeover() bool {
+	return m.bound && m.current.Status == bot.OperationPendingApproval
+}
 
 // recordMembers makes or refreshes the rows of the members' merge requests, writing only what is not there as it is.
 func (s *Store) recordMembers(ctx context.Context, members []bot.Application) ([]admission, error) {

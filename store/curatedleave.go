@@ -139,21 +139,29 @@ func setOutcomes(batch bot.Batch, members []bot.Operation, outcomes []bot.Member
 		}
 		return all, bot.CuratedApproved, ""
 	}
+	// The first that is lost by itself is the cause, or one that landed without the others, or somebody before them.
+	rank := func(o bot.MemberOutcome) int {
+		switch {
+		case o.Reason == bot.ReasonSetBroken:
+			return 1
+		case o.To == bot.OperationMerged:
+			return 2
+		}
+		return 3
+	}
 	var cause bot.Operation
 	var because bot.MemberOutcome
 	for _, op := range members {
-		// The first that is lost names the cause, and one that landed without the others only if there is no such.
-		if o, ok := named[op.ID]; ok && (cause.ID == "" || because.To == bot.OperationMerged && o.To != bot.OperationMerged) {
+		if o, ok := named[op.ID]; ok && (cause.ID == "" || rank(o) > rank(because)) {
 			cause, because = op, o
 		}
 	}
 	why = lost(cause.Number, because.Reason)
-	if because.Detail != "" {
-		why += " (" + because.Detail + ")"
-	}
-	allRed := len(outcomes) == len(members) && because.Reason == bot.ReasonCIRed
-	if allRed {
+	switch {
+	case because.Reason == bot.ReasonSetBroken || because.Reason == bot.ReasonCIRed: // of all of them, and nobody's in particular
 		why = because.Detail
+	case because.Detail != "":
+		why += " (" + because.Detail + ")"
 	}
 	for _, op := range members {
 		o, ok := named[op.ID]

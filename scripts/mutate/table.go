@@ -58,7 +58,7 @@ const (
 		}
 	}
 `
-	membersLeave = `	left, err := t.leave(ctx, batch, members, settlement.Members, nil)
+	membersLeave = `	left, err := t.leave(ctx, batch, members, outcomes, nil)
 	if err != nil {
 		return false, err
 	}

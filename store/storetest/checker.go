@@ -20,6 +20,7 @@ type picture struct {
 	history    []historyRow
 	requests   []requestRow
 	batches    []batchRow
+	sets       setRows // curatedcheck.go
 	members    []memberRow
 	settled    map[int64]int // batch → entries of the audit that say it was settled
 	trains     []trainRow
@@ -49,12 +50,14 @@ type (
 	}
 	requestRow struct {
 		id, queueID, batchID int64 // batchID 0: waiting
+		cohort               int64
 		operationID          string
 	}
 	batchRow struct {
 		id, queueID, slot int64 // slot 0: NULL
 		status            bot.BatchStatus
 		size              int
+		cohort            int64
 	}
 	memberRow struct {
 		batchID     int64
@@ -73,7 +76,7 @@ const look = `SELECT 'operation', operation_id, status, version, queue_id, merge
 	UNION ALL SELECT 'binding', CONCAT(subject_id, ' ', target_key), status, version, id, operation_id, 0, 0, 0 FROM binding
 	UNION ALL SELECT 'binding_history', id, to_status, from_status, binding_id, operation_id, batch_id, head_sha, 0 FROM binding_history
 	UNION ALL SELECT 'merge_batch_request', operation_id, lane, version, id, queue_id, batch_id, cohort, 0 FROM merge_batch_request
-	UNION ALL SELECT 'merge_batch', id, status, version, queue_id, active_slot, phase, size, build FROM merge_batch
+	UNION ALL SELECT 'merge_batch', id, status, version, queue_id, active_slot, CONCAT(phase, ' ', cohort), size, build FROM merge_batch
 	UNION ALL SELECT 'merge_batch_member', CONCAT(batch_id, ' ', operation_id, ' ', event, ' ', build), event, 0, batch_id, operation_id, position, head_sha, id FROM merge_batch_member
 	UNION ALL SELECT 'audit', dedupe_key, 0, 0, batch_id, operation_id, action, actor, id FROM audit
 	UNION ALL SELECT 'queue', CONCAT(repository_id, ' ', target_branch), status, version, id, reason, 0, 0, 0 FROM queue
@@ -87,7 +90,7 @@ const look = `SELECT 'operation', operation_id, status, version, queue_id, merge
 // known is the largest status (of a request: lane) of each table; all begin at 1.
 var known = map[string]int64{
 	"operation": 9, "binding": 9, "binding_history": 9, "merge_batch_request": 3, "merge_batch": 4, "merge_batch_member": 8, "queue": 3, "merge_request": 1,
-	"delivery": 4, "outbox": 3, "train": 3, "train_seat": 4,
+	"delivery": 4, "outbox": 3, "approval_request": 6, "train": 3, "train_seat": 4,
 }
 
 // ended reports whether a merge request in this state may be applied anew.
@@ -99,7 +102,7 @@ func newPicture() picture {
 
 func takePicture(ctx context.Context, db *sql.DB) (picture, error) {
 	p := newPicture()
-	rows, err := db.QueryContext(ctx, look)
+	rows, err := db.QueryContext(ctx, look+lookAtSets)
 	if err != nil {
 		return p, err
 	}
@@ -131,7 +134,7 @@ func (p *picture) add(table, key string, f [7]sql.NullString) {
 		fmt.Fprintf(&all, " %s", f[i].String)
 	}
 	switch table {
-	case "operation", "binding", "merge_batch_request", "merge_batch", "queue", "merge_request", "train", "train_seat":
+	case "operation", "binding", "merge_batch_request", "merge_batch", "queue", "merge_request", "approval_request", "train", "train_seat":
 		if version < 1 {
 			p.outside = append(p.outside, fmt.Sprintf("%s has version %d", row, version))
 		}
@@ -144,6 +147,8 @@ func (p *picture) add(table, key string, f [7]sql.NullString) {
 		}
 	}
 	switch table {
+	case "approval_request", "draft_row", "curated_row":
+		p.sets.add(p, table, key, f, all.String())
 	case "operation":
 		p.operations = append(p.operations, operationRow{key, bot.OperationStatus(status), version, number(2)})
 	case "binding":
@@ -152,10 +157,10 @@ func (p *picture) add(table, key string, f [7]sql.NullString) {
 		id, _ := strconv.ParseInt(key, 10, 64)
 		p.history = append(p.history, historyRow{id, number(2), f[3].String, bot.OperationStatus(version), bot.OperationStatus(status)})
 	case "merge_batch_request":
-		p.requests = append(p.requests, requestRow{number(2), number(3), number(4), key})
+		p.requests = append(p.requests, requestRow{number(2), number(3), number(4), number(5), key})
 	case "merge_batch":
 		id, _ := strconv.ParseInt(key, 10, 64)
-		p.batches = append(p.batches, batchRow{id, number(2), number(3), bot.BatchStatus(status), int(number(5))})
+		p.batches = append(p.batches, batchRow{id, number(2), number(3), bot.BatchStatus(status), int(number(5)), cohortOf(f[4].String)})
 	case "merge_batch_member":
 		p.members = append(p.members, memberRow{number(2), f[3].String, bot.MemberEvent(status)})
 	case "train":
@@ -294,6 +299,7 @@ func (p *picture) broken() []string {
 		}
 	}
 	p.checkTrains(operations, report)
+	broken = append(broken, p.brokenSets(operations)...)
 	slices.Sort(broken)
 	return broken
 }

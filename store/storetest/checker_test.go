@@ -29,7 +29,9 @@ func (f frame) picture() picture {
 	for _, row := range f {
 		var columns [7]sql.NullString
 		for i, v := range row[2:] {
-			columns[i] = sql.NullString{String: strings.TrimPrefix(v, "-"), Valid: v != "-"}
+			if v != "-" {
+				columns[i] = sql.NullString{String: v, Valid: true}
+			}
 		}
 		p.add(row[0], row[1], columns)
 	}

@@ -48,6 +48,7 @@ func Run(t *testing.T, newDatabase func(t testing.TB) Database) {
 		"apply":      applyTests,
 		"move":       moveTests,
 		"claim":      claimTests,
+		"curated":    curatedTests,
 		"admission":  admissionTests,
 		"late":       lateTests,
 		"lock":       lockTests,
