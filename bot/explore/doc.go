@@ -12,7 +12,8 @@
 //	make explore SEED=4711    one of them again, step by step
 //	make mutate               each guard taken away in turn: some schedule must notice
 //
-// The package has test files only. graph_test.go and builder_test.go are git in memory, held to the real one by git_test.go;
-// host_test.go and people_test.go are the host and who works on it; gate_test.go is how calls are stopped and let go; instance_test.go
-// wires the core; schedule_test.go draws and plays; invariants_test.go looks.
+// The package has test files only. graph_test.go and builder_test.go are git in memory, held to the real one by git_test.go; host_test.go and
+// access_test.go are the host and how an instance reaches it, people_test.go who works on it, trouble_test.go what becomes of the
+// surroundings; gate_test.go is how calls are stopped and let go; instance_test.go wires the core; schedule_test.go plays, fate_test.go draws what
+// strikes; invariants_test.go looks; matrix_test.go and tally_test.go count what happened where.
 package explore

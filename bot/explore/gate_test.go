@@ -29,18 +29,21 @@ type verdict struct {
 type fault int
 
 const (
-	none       fault = iota
-	errBefore        // fails, and nothing happened
-	errAfter         // fails, although it happened
-	limited          // the host asks for a pause
-	dieBefore        // the instance is killed right before
-	dieAfter         // the instance is killed right after
-	notReady         // writeHost: the host is still computing
-	sayRefused       // writeHost: the host says no for no reason
+	none         fault = iota
+	errBefore          // fails, and nothing happened
+	errAfter           // fails, although it happened
+	limited            // the host asks for a pause
+	dieBefore          // the instance is killed right before
+	dieAfter           // the instance is killed right after
+	notReady           // writeHost: the host is still computing
+	sayRefused         // writeHost: the host says no for no reason
+	sleeps             // the instance sleeps before it for longer than its leases
+	serverBefore       // writes: the database dies right before
+	serverAfter        // writes: the database dies right after
 )
 
 func (f fault) String() string {
-	return []string{"", " ✗ fails", " ✗ fails after it happened", " ✗ rate limited", " ☠ killed before", " ☠ killed after", " … not ready", " ✗ refused"}[f]
+	return []string{"", " ✗ fails", " ✗ fails after it happened", " ✗ rate limited", " ☠ killed before", " ☠ killed after", " … not ready", " ✗ refused", " … sleeps", " ☠ the database dies before", " ☠ the database dies after"}[f]
 }
 
 var (
@@ -53,6 +56,7 @@ type stop struct {
 	in   *instance
 	key  string // who wants what: sorts the stops of one moment, so that a seed means the same in every run
 	kind kind
+	at   point
 	on   chan verdict
 }
 
@@ -104,16 +108,19 @@ func (in *instance) pass(ctx context.Context, what kind, name string) (verdict, 
 	if err := ctx.Err(); err != nil {
 		return verdict{}, err
 	}
+	if (what == lookRows || what == writeRows) && in.world.isDown() {
+		return verdict{}, errLost
+	}
 	// Errands are done side by side, and nothing tells their reads apart.
 	if what == lookRows && (!in.world.fine || actorOf(ctx) == loops[outboxLoop]) {
 		return verdict{}, nil
 	}
-	s := &stop{in: in, key: actorOf(ctx) + ": " + name, kind: what, on: make(chan verdict, 1)}
+	s := &stop{in: in, key: actorOf(ctx) + ": " + name, kind: what, at: pointOf(ctx, what, name), on: make(chan verdict, 1)}
 	in.world.gates.add(s)
 	select {
 	case v := <-s.on:
 		switch v.fault {
-		case errBefore:
+		case errBefore, serverBefore:
 			return v, errLost
 		case dieBefore:
 			return v, errDead
@@ -138,7 +145,7 @@ func (in *instance) seam(ctx context.Context, name string, write, done bool) err
 		case dieAfter:
 			in.kill()
 			return errDead
-		case errAfter:
+		case errAfter, serverAfter:
 			return errLost
 		}
 		return nil

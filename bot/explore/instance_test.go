@@ -27,7 +27,7 @@ type rows interface {
 // steady takes the chance out of the pauses between tries, which the core spreads: a seed has to be the same schedule every time.
 type steady struct {
 	rows
-	world *world
+	in *instance
 }
 
 func steadily(d time.Duration, attempts int) time.Duration {
@@ -39,10 +39,35 @@ func steadily(d time.Duration, attempts int) time.Duration {
 
 // TryLock grants every lock to everybody in some schedules, as a cluster may.
 func (s steady) TryLock(ctx context.Context, name string) (context.Context, func(), bool, error) {
-	if s.world.lockless {
+	if s.in.world.lockless {
 		return ctx, func() {}, true, nil
 	}
 	return s.rows.TryLock(ctx, name)
+}
+
+// ReadQueue notes how many approvals the queue wants where it is looked at.
+func (s steady) ReadQueue(ctx context.Context, queueID int64) (bot.Queue, bot.Repository, error) {
+	q, repo, err := s.rows.ReadQueue(ctx, queueID)
+	if actorOf(ctx) == loops[roundLoop] {
+		s.in.wants = q.Settings.Approvals.Count
+	}
+	return q, repo, err
+}
+
+func (s steady) ChangeBatch(ctx context.Context, guard bot.BatchGuard, change bot.BatchChange) (bot.Batch, bool, error) {
+	return s.rows.ChangeBatch(writing(ctx, changes(change)), guard, change)
+}
+
+func (s steady) Settle(ctx context.Context, settlement bot.Settlement) (bool, error) {
+	p := w11Release
+	if settlement.Status == bot.BatchSucceeded {
+		p = w10Done
+	}
+	return s.rows.Settle(writing(ctx, p), settlement)
+}
+
+func (s steady) Claim(ctx context.Context, spec bot.ClaimSpec) (bot.ClaimResult, error) {
+	return s.rows.Claim(writing(ctx, w3Claim), spec)
 }
 
 func (s steady) FinishDelivery(ctx context.Context, id int64, attempts int, outcome bot.DeliveryOutcome) (bool, error) {
@@ -93,6 +118,7 @@ type instance struct {
 	busy     [len(loops)]atomic.Bool
 	failures int
 	minted   int
+	wants    int                // approvals, as the queue read last in a round wants them
 	reads    map[string]mrState // loop and number → approvals as read last
 }
 
@@ -100,7 +126,7 @@ func (w *world) newInstance(id, life int) *instance {
 	in := &instance{world: w, id: id, life: life, died: make(chan struct{}), reads: make(map[string]mrState)}
 	in.ctx, in.cancel = context.WithCancel(context.Background())
 	store, drop := w.open(in)
-	in.store, in.drop = steady{store, w}, drop
+	in.store, in.drop = steady{store, in}, drop
 	at := access{host: w.host, in: in}
 	git := gitAccess{access: at, git: w.git}
 	hosts := map[string]bot.Host{hostName: at}
@@ -111,12 +137,10 @@ func (w *world) newInstance(id, life int) *instance {
 	})
 	in.apply = intake.NewApplier(intake.ApplierConfig{
 		Hosts: hosts, Git: git, Records: in.store, NudgeOutbox: nudgeOutbox, Logger: w.logger(in),
-		ParseSettings: func([]byte, string) (bot.RepositorySettings, error) {
-			return bot.RepositorySettings{Queues: []bot.QueueSettings{w.settings}}, nil
-		},
-		Nudge: func(int64) { in.nudge(roundLoop) },
-		Order: in.driver.Order,
-		NewID: func() string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", in.id*1000+in.life, in.mint()) },
+		ParseSettings: parseSettings,
+		Nudge:         func(int64) { in.nudge(roundLoop) },
+		Order:         in.driver.Order,
+		NewID:         func() string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", in.id*1000+in.life, in.mint()) },
 	})
 	pace := lease.Pace{Lease: time.Minute, MaxAttempts: 1000, Limit: 16}
 	in.worker = intake.NewWorker(intake.WorkerConfig{

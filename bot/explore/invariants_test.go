@@ -16,12 +16,15 @@ type watch struct {
 	batches    map[int64]bot.Batch
 	operations map[string]bot.Operation
 	differs    map[int64]string // batch → untested commit it landed, until it says so
+	rewound    bool             // somebody took commits off the target
+	landing    map[string]bool  // heads that rode in a batch that was LANDING
+	ever       set              // commits that were on the target at any time, whoever took them off
 }
 
 func newWatch() watch {
 	return watch{
 		tested: make(map[string]bool), batches: make(map[int64]bot.Batch), operations: make(map[string]bot.Operation),
-		differs: make(map[int64]string),
+		differs: make(map[int64]string), landing: make(map[string]bool),
 	}
 }
 
@@ -137,7 +140,6 @@ func (w *world) checkHistory(rows memory.Rows) {
 			w.checkConsent(rows, b)
 		}
 	}
-	tip := w.host.git.at(heads(target))
 	for _, o := range rows.Operations {
 		before, known := w.watch.operations[o.ID]
 		w.watch.operations[o.ID] = o
@@ -156,8 +158,8 @@ func (w *world) checkHistory(rows memory.Rows) {
 				w.violate("I6: !%d went back from %s to the older %s", o.Number, bot.ShortSHA(before.HeadSHA), bot.ShortSHA(o.HeadSHA))
 			}
 		}
-		if o.Status == bot.OperationMerged && before.Status != bot.OperationMerged && !tip.contains(w.host.git.commits[o.HeadSHA]) && !w.mergedElsewhere(o) {
-			w.violate("I7: !%d is recorded as merged because %q, but the target does not contain %s", o.Number, o.Reason, bot.ShortSHA(o.HeadSHA))
+		if o.Status == bot.OperationMerged && before.Status != bot.OperationMerged && !w.watch.ever.has(w.host.git.commits[o.HeadSHA].index) && !w.mergedElsewhere(o) {
+			w.violate("I7: !%d is recorded as merged because %q, but the target never contained %s", o.Number, o.Reason, bot.ShortSHA(o.HeadSHA))
 		}
 	}
 }
@@ -186,7 +188,8 @@ func (w *world) checkConsent(rows memory.Rows, b bot.Batch) {
 		w.nudges.Lock()
 		read := in.reads[fmt.Sprint(loops[roundLoop], o.Number)]
 		w.nudges.Unlock()
-		if len(read.reviews) == 0 || read.reviews[len(read.reviews)-1].State != bot.ReviewApproved || read.reviews[len(read.reviews)-1].SHA != o.HeadSHA {
+		w.watch.landing[o.HeadSHA] = true
+		if read.HeadSHA = o.HeadSHA; !approvedAt(read, in.wants) {
 			w.violate("I7: %s lands batch %d with !%d at %s, which was not approved when it looked last", in, b.ID, o.Number, bot.ShortSHA(o.HeadSHA))
 		}
 	}
@@ -196,6 +199,7 @@ func (w *world) checkConsent(rows memory.Rows, b bot.Batch) {
 func (w *world) landing(who, from, to string) {
 	git := w.host.git
 	before, after := git.commits[from], git.commits[to]
+	defer func() { w.watch.ever = w.watch.ever.with(after.past) }()
 	w.log("the target goes from %s to %s by %s", bot.ShortSHA(from), bot.ShortSHA(to), who)
 	if before != nil && !after.contains(before) {
 		w.violate("I7: %s took %s off the target", who, bot.ShortSHA(from))
@@ -226,7 +230,8 @@ func (w *world) landing(who, from, to string) {
 	}
 }
 
-// checkLanded wants of everything the bot itself lands that it was not there before, and rode in a batch whose row says LANDING.
+// checkLanded wants of everything the bot itself lands that it was not there before, and rode in a batch whose row says LANDING. Where somebody put
+// the target back to where that batch was built, an instance that slept in its landing call since may land it when it is over: no host can tell.
 func (w *world) checkLanded(before, after *commit) {
 	rows := w.look()
 	landing := make(map[int64]bool)
@@ -238,14 +243,14 @@ func (w *world) checkLanded(before, after *commit) {
 		rides[o.HeadSHA] = rides[o.HeadSHA] || landing[o.BatchID]
 	}
 	for _, c := range w.host.git.ordered {
-		if !after.past.has(c.index) || before.past.has(c.index) || len(c.parents) < 2 || !strings.Contains(c.raw, identity) {
+		if !after.past.has(c.index) || w.watch.ever.has(c.index) || len(c.parents) < 2 || !strings.Contains(c.raw, identity) {
 			continue
 		}
 		head := c.parents[1]
 		switch {
 		case before.contains(head):
 			w.violate("I7: %s landed twice", bot.ShortSHA(head.id))
-		case !rides[head.id]:
+		case !rides[head.id] && !(w.watch.rewound && w.watch.landing[head.id]):
 			w.violate("I7: the bot landed %s, which rides in no batch that is LANDING", bot.ShortSHA(head.id))
 		}
 	}
@@ -350,7 +355,7 @@ func (w *world) astray(o bot.Operation) string {
 	if !o.Status.Followed() {
 		return ""
 	}
-	approved := approvedAt(mrState{m.MRSnapshot, m.reviews}) && !m.Draft
+	approved := approvedAt(mrState{m.MRSnapshot, m.reviews}, w.wanted(o.QueueID)) && !m.Draft
 	riding := o.Status == bot.OperationBatched
 	switch {
 	case m.State != bot.MROpen && !riding:
@@ -367,14 +372,35 @@ func (w *world) astray(o bot.Operation) string {
 	return ""
 }
 
+// wanted is how many approvals a queue wants.
+func (w *world) wanted(queueID int64) int {
+	for _, q := range w.look().Queues {
+		if q.ID == queueID {
+			return q.Settings.Approvals.Count
+		}
+	}
+	return 0
+}
+
 // help is what an operator does when all that is left waits for a person: resumes the queue, ends what is blocked. false: there is nothing to do.
 func (w *world) help() bool {
 	rows := w.look()
+	if did := w.landByHand(); did != "" {
+		w.log("people: %s", did)
+		return true
+	}
 	for _, b := range rows.Batches {
 		if b.Status != bot.BatchBlocked {
 			continue
 		}
-		if m := w.host.mr(b.MRNumber); m != nil && m.State == bot.MROpen {
+		m := w.batchMR(b)
+		if m != nil && m.State == bot.MRMerged && m.Target == target {
+			if did := w.putBack(m.MergeSHA); did != "" {
+				w.log("people: %s, for the blocked batch %d", did, b.ID)
+				return true
+			}
+		}
+		if m != nil && m.State == bot.MROpen {
 			w.log("people: close the MR !%d of the blocked batch %d: %s", m.Number, b.ID, b.Code)
 			m.ClosedBy = reviewer.Login
 			w.setState(m, bot.MRClosed)

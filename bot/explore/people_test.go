@@ -34,8 +34,14 @@ var deeds = []struct {
 	{1, (*world).closeBatchMR},
 	{1, (*world).reopenBatchMR},
 	{1, (*world).mergeBatchMR},
-	{2, (*world).resume},
+	{6, (*world).resume},
 	{1, (*world).pause},
+	{3, (*world).landByHand},
+	{1, (*world).rewind},
+	{1, (*world).deleteTarget},
+	{2, (*world).changeSettings},
+	{1, (*world).refuseCredentials},
+	{1, (*world).jumpClock},
 }
 
 // act has somebody do something.
@@ -97,12 +103,12 @@ func (w *world) writeCommit(onto *commit, change files, more ...*commit) *commit
 }
 
 func (w *world) openMR() string {
-	if w.opened >= w.most {
+	h := w.host
+	base := h.git.at(heads(target))
+	if w.opened >= w.most || base == nil {
 		return ""
 	}
 	w.opened++
-	h := w.host
-	base := h.git.at(heads(target))
 	// Most begin at the target's tip, some at an older commit, some on top of somebody else's unfinished work.
 	switch w.rng.IntN(6) {
 	case 0:
@@ -139,37 +145,65 @@ func (w *world) commandBatch() string {
 		return ""
 	}
 	w.comment(m, "/batch")
+	if w.asked(m) {
+		w.race(e1Twice)
+	}
 	return fmt.Sprintf("/batch on !%d", m.Number)
 }
 
+// review has the reviewer say something; the second one approves with him where two have to.
 func (w *world) review(m *mergeRequest, state bot.ReviewState) {
 	m.reviews = append(m.reviews, bot.Review{By: reviewer, State: state, SHA: m.HeadSHA, Permission: bot.PermissionWrite})
+	if state == bot.ReviewApproved && w.settings.Approvals.Count > 1 {
+		m.reviews = append(m.reviews, bot.Review{By: second, State: state, SHA: m.HeadSHA, Permission: bot.PermissionWrite})
+	}
 	w.host.changed(m)
 }
 
-// approvedAt reports whether a merge request is approved at its head.
-func approvedAt(m mrState) bool {
-	if len(m.reviews) == 0 {
-		return false
+// approvedAt reports whether a merge request is approved at its head by so many.
+func approvedAt(m mrState, wanted int) bool {
+	latest := make(map[int64]bot.Review)
+	for _, r := range m.reviews {
+		latest[r.By.ID] = r
 	}
-	last := m.reviews[len(m.reviews)-1]
-	return last.State == bot.ReviewApproved && last.SHA == m.HeadSHA
+	n := 0
+	for _, r := range latest {
+		switch {
+		case r.State == bot.ReviewChangesRequested:
+			return false
+		case r.State == bot.ReviewApproved && r.SHA == m.HeadSHA:
+			n++
+		}
+	}
+	return n >= wanted
+}
+
+// asked reports whether an operation of a merge request is on its way.
+func (w *world) asked(m *mergeRequest) bool {
+	return slices.ContainsFunc(w.look().Operations, func(o bot.Operation) bool { return o.Number == m.Number && o.Status.Open() })
 }
 
 func (w *world) approve() string {
-	m, ok := w.members(func(m *mergeRequest) bool { return isOpen(m) && !approvedAt(mrState{m.MRSnapshot, m.reviews}) })
+	again := w.rng.IntN(8) == 0
+	m, ok := w.members(func(m *mergeRequest) bool {
+		return isOpen(m) && approvedAt(mrState{m.MRSnapshot, m.reviews}, w.settings.Approvals.Count) == again
+	})
 	if !ok {
 		return ""
+	}
+	if again {
+		w.race(e1Twice)
 	}
 	w.review(m, bot.ReviewApproved)
 	return fmt.Sprintf("approve !%d at %s", m.Number, bot.ShortSHA(m.HeadSHA))
 }
 
 func (w *world) withdraw() string {
-	m, ok := w.members(func(m *mergeRequest) bool { return isOpen(m) && approvedAt(mrState{m.MRSnapshot, m.reviews}) })
+	m, ok := w.members(func(m *mergeRequest) bool { return isOpen(m) && approvedAt(mrState{m.MRSnapshot, m.reviews}, 1) })
 	if !ok {
 		return ""
 	}
+	w.race(e3Consent)
 	if w.rng.IntN(2) == 0 {
 		w.review(m, bot.ReviewChangesRequested)
 		return fmt.Sprintf("request changes of !%d", m.Number)
@@ -189,6 +223,12 @@ func (w *world) pushMember() string {
 
 func (w *world) pushTo(m *mergeRequest) string {
 	head, tip := w.host.git.commits[m.HeadSHA], w.host.git.at(heads(target))
+	if tip == nil {
+		tip = w.host.git.ordered[0]
+	}
+	if w.asked(m) {
+		w.race(e2Push)
+	}
 	var c *commit
 	switch {
 	case w.rng.IntN(4) == 0 && !head.contains(tip): // merge the target in
@@ -233,6 +273,7 @@ func (w *world) closeMember() string {
 		return ""
 	}
 	w.setState(m, bot.MRClosed)
+	w.race(e3Consent)
 	return fmt.Sprintf("close !%d", m.Number)
 }
 
@@ -256,6 +297,7 @@ func (w *world) draft() string {
 		return ""
 	}
 	m.Draft = !m.Draft
+	w.race(e3Consent)
 	w.host.changed(m)
 	return fmt.Sprintf("!%d draft %v", m.Number, m.Draft)
 }
@@ -270,6 +312,7 @@ func (w *world) retarget() string {
 	} else {
 		m.Target = target
 	}
+	w.race(e3Consent)
 	w.host.changed(m)
 	return fmt.Sprintf("retarget !%d to %s", m.Number, m.Target)
 }
@@ -297,11 +340,16 @@ func (w *world) mergeByHand() string {
 	if !ok || w.host.merge(m, "person") != "" {
 		return ""
 	}
+	w.race(e4ByHand)
 	return fmt.Sprintf("merge !%d by hand", m.Number)
 }
 
 func (w *world) pushTarget() string {
 	tip := w.host.git.at(heads(target))
+	if tip == nil {
+		return ""
+	}
+	w.race(e5Target)
 	c := w.writeCommit(tip, files{fmt.Sprint("foreign-", w.written): fmt.Sprintf("good %d\n", w.written)})
 	w.host.land("person", target, c.id)
 	return "push to the target: " + bot.ShortSHA(c.id)
@@ -330,6 +378,7 @@ func (w *world) pushBatchBranch() string {
 	tip := w.host.git.at(heads(branch))
 	c := w.writeCommit(tip, files{"meddling": fmt.Sprintf("good %d\n", w.written)})
 	w.host.git.move(heads(branch), c.id)
+	w.race(e9BatchMR)
 	return "push " + bot.ShortSHA(c.id) + " to " + branch
 }
 
@@ -339,6 +388,7 @@ func (w *world) deleteBatchBranch() string {
 		return ""
 	}
 	w.host.git.move(heads(branch), "")
+	w.race(e9BatchMR)
 	return "delete " + branch
 }
 
@@ -349,6 +399,7 @@ func (w *world) closeBatchMR() string {
 	}
 	m.ClosedBy = reviewer.Login
 	w.setState(m, bot.MRClosed)
+	w.race(e9BatchMR)
 	return fmt.Sprintf("close the batch MR !%d", m.Number)
 }
 
@@ -359,6 +410,7 @@ func (w *world) reopenBatchMR() string {
 	}
 	m.ClosedBy = ""
 	w.setState(m, bot.MROpen)
+	w.race(e9BatchMR)
 	return fmt.Sprintf("reopen the batch MR !%d", m.Number)
 }
 
@@ -367,7 +419,38 @@ func (w *world) mergeBatchMR() string {
 	if !ok || w.host.merge(m, "person") != "" {
 		return ""
 	}
+	w.race(e9BatchMR)
 	return fmt.Sprintf("merge the batch MR !%d by hand", m.Number)
+}
+
+// batchMR is the MR of a batch, also when its number is not recorded.
+func (w *world) batchMR(b bot.Batch) *mergeRequest {
+	for _, m := range w.host.mrs {
+		if isBatch(m) && m.SourceBranch == b.Branch(target) {
+			return m
+		}
+	}
+	return nil
+}
+
+// landByHand has a person do what a batch that lands manually waits for, or refuse it.
+func (w *world) landByHand() string {
+	for _, b := range w.look().Batches {
+		m := w.host.mr(b.MRNumber)
+		if b.Status != bot.BatchRunning || b.Code != bot.CodeManual || m == nil || !isOpen(m) {
+			continue
+		}
+		w.counts.manual++
+		if !w.quiet && w.rng.IntN(4) == 0 {
+			m.ClosedBy = reviewer.Login
+			w.setState(m, bot.MRClosed)
+			return fmt.Sprintf("close the batch MR !%d instead of merging it", m.Number)
+		}
+		if w.host.merge(m, "person") == "" {
+			return fmt.Sprintf("merge the batch MR !%d, which waited for it", m.Number)
+		}
+	}
+	return ""
 }
 
 func (w *world) resume() string {
@@ -403,6 +486,13 @@ func (w *world) deliver() {
 		i = w.rng.IntN(len(w.post)) // out of order
 	}
 	letter := w.post[i]
+	odd := e8Hooks
+	if letter.event.Kind == bot.EventChecks {
+		odd = e7CI
+	}
+	if i > 0 {
+		w.race(odd)
+	}
 	fate := w.rng.IntN(100)
 	switch {
 	case w.quiet || fate < 70:
@@ -410,8 +500,10 @@ func (w *world) deliver() {
 	case fate < 70+w.lossy:
 		w.post = slices.Delete(w.post, i, i+1)
 		w.counts.lost++
+		w.race(odd)
 		w.log("webhook %s %s is lost", letter.key, kindName(letter.event.Kind))
 	default:
+		w.race(odd)
 		w.handOver(i, true)
 	}
 }
@@ -431,8 +523,26 @@ func (w *world) handOver(i int, again bool) {
 	if err != nil {
 		panic(err)
 	}
+	struck := none
+	if !w.quiet && w.rng.IntN(4*w.faulty) == 0 {
+		struck = []fault{dieBefore, dieAfter, errAfter, sleeps, serverBefore}[w.rng.IntN(5)]
+		w.strike(in, w1Delivery, struck)
+	}
+	switch struck {
+	case dieBefore, sleeps, serverBefore: // no answer; the host does not try again
+		w.log("webhook %s to %s%s", letter.key, in, struck)
+		return
+	case errAfter:
+		if !again {
+			w.post = append(w.post, letter)
+		}
+	}
 	fresh, err := w.operator.InsertDelivery(w.t.Context(), hostName, letter.key, "event", payload)
 	w.log("webhook %s %s !%d to %s: fresh %v %v", letter.key, kindName(letter.event.Kind), letter.event.Number, in, fresh, err)
+	if struck == dieAfter {
+		in.kill()
+		return
+	}
 	in.nudge(inboxLoop)
 }
 

@@ -2,6 +2,10 @@
 // and what it guards vanishes. A build with the tag mutate can take one guard away at a time, for the whole process.
 package mutant
 
+// Some guards have a second one behind them, which killing a process does not reach: a host refuses a second open merge request of one branch, and the
+// adapters then look for the first. Without Findable, a bot killed after it opened a batch MR still ends with one as long as that is open; what the look
+// is for is one that was closed or merged meanwhile. The explorer's host has no such rule when that guard is gone, and notices.
+
 // Guard is one rule that keeps the invariants, by the words of docs/reliability.md.
 type Guard string
 

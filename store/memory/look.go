@@ -1,8 +1,6 @@
 package memory
 
 import (
-	"time"
-
 	"github.com/batchbot/batchbot/bot"
 )
 
@@ -40,7 +38,7 @@ type Request struct {
 func (d *Database) Look() Rows {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t, now := &d.tables, time.Now().UnixMicro()
+	t, now := &d.tables, d.now()
 	rows := Rows{Claimed: make(map[int64]int, len(t.batches.rows))}
 	for _, q := range t.queues.rows {
 		rows.Queues = append(rows.Queues, q.value())

@@ -14,6 +14,7 @@ type Database struct {
 	mu     sync.Mutex
 	tables tables
 	locks  map[string]*hold // advisory locks by name
+	ahead  time.Duration    // how far its clock is ahead
 }
 
 // hold is one taking of an advisory lock.
@@ -21,6 +22,16 @@ type hold struct{ by *Store }
 
 // New returns an empty database.
 func New() *Database { return &Database{locks: make(map[string]*hold)} }
+
+// Jump moves the database's clock ahead.
+func (d *Database) Jump(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ahead += by
+}
+
+// now is the database's clock in microseconds. The caller holds mu.
+func (d *Database) now() int64 { return time.Now().Add(d.ahead).UnixMicro() }
 
 // Seam is called before every transaction, every read outside of one and every advisory lock (done false), and after every commit (done true).
 // An error before means that nothing happened; one after it that everything did and the caller does not know. name says what is being done to
@@ -50,7 +61,7 @@ func (s *Store) write(ctx context.Context, name string, run func(t *tx) error) e
 		return err
 	}
 	s.db.mu.Lock()
-	t := &tx{tables: &s.db.tables, store: s, now: time.Now().UnixMicro()}
+	t := &tx{tables: &s.db.tables, store: s, now: s.db.now()}
 	err := run(t)
 	if err != nil {
 		t.rollback()
@@ -75,7 +86,7 @@ func (s *Store) read(ctx context.Context, name string, look func(t *tables, now 
 	}
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
-	if err := look(&s.db.tables, time.Now().UnixMicro()); err != nil {
+	if err := look(&s.db.tables, s.db.now()); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
