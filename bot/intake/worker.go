@@ -53,9 +53,9 @@ func (w *Worker) Run(ctx context.Context) {
 			}
 			return false
 		}
-		passes.Go(func() { p.wait() })
-		lease.Wait(p.fresh, w.config.Patience)
-		return p.claimed == w.config.Limit
+		passes.Go(func() { p.Wait() })
+		lease.Wait(p.Fresh(), w.config.Patience)
+		return p.Claimed == w.config.Limit
 	})
 }
 
@@ -76,38 +76,18 @@ func (w *Worker) RunOnce(ctx context.Context) (Work, error) {
 	if err != nil {
 		return Work{}, err
 	}
-	return p.wait(), nil
-}
-
-// pass is the deliveries of one claim under way.
-type pass struct {
-	claimed int
-	ended   <-chan struct{}
-	fresh   <-chan struct{} // closed earlier where only what hung before is left
-	cancel  context.CancelFunc
-
-	mu   sync.Mutex
-	work Work
-}
-
-// wait waits for the last delivery and says what became of all.
-func (p *pass) wait() Work {
-	<-p.ended
-	p.cancel()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.work
+	return p.Wait(), nil
 }
 
 // begin claims due deliveries and starts to apply them.
-func (w *Worker) begin(ctx context.Context) (*pass, error) {
+func (w *Worker) begin(ctx context.Context) (*lease.Pass[Work], error) {
 	claimed := time.Now()
 	deliveries, err := w.config.Inbox.ClaimDeliveries(ctx, w.config.Limit, w.config.Lease)
 	if err != nil {
 		return nil, fmt.Errorf("claiming deliveries: %w", err)
 	}
 	work, cancel := w.config.During(ctx, claimed)
-	p := &pass{claimed: len(deliveries), cancel: cancel, work: Work{Claimed: len(deliveries)}}
+	p := lease.NewPass(len(deliveries), Work{Claimed: len(deliveries)}, cancel)
 	var lanes []lease.Lane
 	for _, queue := range w.sort(deliveries) {
 		judge := func(d parsed) bot.DeliveryOutcome { return w.outcome(work, d) }
@@ -123,13 +103,11 @@ func (w *Worker) begin(ctx context.Context) (*pass, error) {
 				}
 				outcome := judge(d)
 				done := w.finish(ctx, d.Delivery, outcome)
-				p.mu.Lock()
-				p.work.count(outcome, done)
-				p.mu.Unlock()
+				p.Count(func(sum *Work) { sum.count(outcome, done) })
 			}
 		}})
 	}
-	p.ended, p.fresh = w.crew.Begin(work, lanes)
+	p.Begin(work, w.crew, lanes)
 	return p, nil
 }
 

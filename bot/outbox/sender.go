@@ -55,9 +55,9 @@ func (s *Sender) Run(ctx context.Context) {
 			}
 			return false
 		}
-		passes.Go(func() { p.wait() })
-		lease.Wait(p.fresh, s.config.Patience)
-		return p.claimed == s.config.Limit
+		passes.Go(func() { p.Wait() })
+		lease.Wait(p.Fresh(), s.config.Patience)
+		return p.Claimed == s.config.Limit
 	})
 }
 
@@ -76,54 +76,32 @@ func (s *Sender) RunOnce(ctx context.Context) (Sent, error) {
 	if err != nil {
 		return Sent{}, err
 	}
-	return p.wait(), nil
-}
-
-// pass is the errands of one claim under way.
-type pass struct {
-	claimed int
-	ended   <-chan struct{}
-	fresh   <-chan struct{} // closed earlier where only what hung before is left
-	cancel  context.CancelFunc
-
-	mu   sync.Mutex
-	sent Sent
-}
-
-// wait waits for the last errand and says what became of all.
-func (p *pass) wait() Sent {
-	<-p.ended
-	p.cancel()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.sent
+	return p.Wait(), nil
 }
 
 // count adds what became of one errand.
-func (p *pass) count(v verdict, stored bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (n *Sent) count(v verdict, stored bool) {
 	switch {
 	case !stored:
-		p.sent.Lost++
+		n.Lost++
 	case v.giveUp:
-		p.sent.GivenUp++
+		n.GivenUp++
 	case v.after > 0:
-		p.sent.Postponed++
+		n.Postponed++
 	default:
-		p.sent.Done++
+		n.Done++
 	}
 }
 
 // begin claims due errands and starts to do them.
-func (s *Sender) begin(ctx context.Context) (*pass, error) {
+func (s *Sender) begin(ctx context.Context) (*lease.Pass[Sent], error) {
 	claimed := time.Now()
 	errands, err := s.config.Store.ClaimErrands(ctx, s.config.Limit, s.config.Lease)
 	if err != nil {
 		return nil, fmt.Errorf("claiming errands: %w", err)
 	}
 	work, cancel := s.config.During(ctx, claimed)
-	p := &pass{claimed: len(errands), cancel: cancel, sent: Sent{Claimed: len(errands)}}
+	p := lease.NewPass(len(errands), Sent{Claimed: len(errands)}, cancel)
 	lanes := make([]lease.Lane, len(errands))
 	for i, e := range errands {
 		place := lease.Place{Host: e.Repository.Host, Repository: e.Repository.ID}
@@ -144,10 +122,11 @@ func (s *Sender) begin(ctx context.Context) (*pass, error) {
 				return // due again when the lease ends
 			}
 			v := do()
-			p.count(v, s.finish(ctx, e, v))
+			stored := s.finish(ctx, e, v)
+			p.Count(func(sum *Sent) { sum.count(v, stored) })
 		}}
 	}
-	p.ended, p.fresh = s.crew.Begin(work, lanes)
+	p.Begin(work, s.crew, lanes)
 	return p, nil
 }
 
