@@ -106,8 +106,12 @@ func (t *tx) recordRequest(ctx context.Context, r *bot.APIRequest, operationID, 
 	return err == nil, err
 }
 
-// recordResource writes what an API request made or changed, beside its idempotency row.
+// recordResource writes what an API request made or changed, beside its idempotency row. That row is the guard; a row of this table that outlived
+// it, since both are purged one after the other, must not keep its key from being used anew.
 func (t *tx) recordResource(ctx context.Context, r bot.APIRequest, resource string) error {
+	if _, err := t.exec(ctx, `DELETE FROM api_request WHERE request_id = ?`, r.ID); err != nil {
+		return err
+	}
 	_, err := t.exec(ctx, `INSERT INTO api_request (request_id, fingerprint, resource, expires_at, created_at) VALUES (?, ?, ?, {later}, {now})`,
 		r.ID, r.Fingerprint, resource, micros(t.store.keep.Commands))
 	return err

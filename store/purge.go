@@ -24,7 +24,7 @@ func (r Retention) withDefaults() Retention {
 	return Retention{cmp.Or(r.Payloads, 7*day), cmp.Or(r.Deliveries, 90*day), cmp.Or(r.Commands, 90*day), cmp.Or(r.Errands, 7*day)}
 }
 
-// PurgeOld deletes payloads, keys, idempotency rows and errands that are done past their time (Options.Retention). It works in chunks, each a short
+// PurgeOld deletes payloads, keys, idempotency rows, API requests and errands that are done past their time (Options.Retention). It works in chunks, each a short
 // transaction of its own, so that it never keeps a delivery or a command waiting, and may be stopped and run by several at any time. Of
 // several instances that call it at once one does it and the others return; that saves work, nothing depends on it.
 func (s *Store) PurgeOld(ctx context.Context) error {
@@ -56,6 +56,12 @@ func (s *Store) PurgeOld(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+	}
+	err = purge(ctx, s, "purge API requests",
+		`SELECT request_id FROM api_request WHERE expires_at < {now} ORDER BY expires_at, request_id LIMIT ?`, nil,
+		`DELETE FROM api_request WHERE expires_at < {now} AND request_id IN (%s)`, nil, new(string))
+	if err != nil {
+		return err
 	}
 	return purge(ctx, s, "purge idempotency rows",
 		`SELECT request_id FROM idempotency WHERE expires_at < {now} ORDER BY expires_at, request_id LIMIT ?`, nil,

@@ -86,8 +86,8 @@ func (a *API) setNow(ctx context.Context, id int64, status int) (answer, error) 
 }
 
 // asker is who asks at the desk. The role of a token stands for write access.
-func (q *request) asker(name *bot.APIRequest) curated.Asker {
-	return curated.Asker{Name: q.actor(), May: q.token.Role.includes(RoleWrite), Source: name.ID, Request: name}
+func (q *request) asker(name *bot.APIRequest, given bool) curated.Asker {
+	return curated.Asker{Name: q.actor(), May: q.token.Role.includes(RoleWrite), Source: name.ID, Request: remembered(name, given)}
 }
 
 // expectedVersion reads If-Match: the version the client saw; 0: whatever it is.
@@ -123,8 +123,8 @@ func (a *API) createCurated(ctx context.Context, q *request) (answer, error) {
 		}
 		return answer{}, err
 	}
-	return a.once(ctx, q, "", func(name *bot.APIRequest) (answer, error) {
-		result, err := a.Desk.Save(ctx, q.asker(name), draft)
+	return a.once(ctx, q, "", func(name *bot.APIRequest, given bool) (answer, error) {
+		result, err := a.Desk.Save(ctx, q.asker(name, given), draft)
 		return decided(result, err, http.StatusCreated)
 	}, func(resource string) (answer, error) {
 		var id int64
@@ -153,11 +153,11 @@ func (a *API) replaceRows(ctx context.Context, q *request) (answer, error) {
 	if p != nil {
 		return answer{}, p
 	}
-	name, _, p := a.apiRequest(q, curatedPath(draft.ID))
+	name, given, p := a.apiRequest(q, curatedPath(draft.ID))
 	if p != nil {
 		return answer{}, p
 	}
-	result, err := a.Desk.Save(ctx, q.asker(name), draft)
+	result, err := a.Desk.Save(ctx, q.asker(name, given), draft)
 	return decided(result, err, http.StatusOK)
 }
 
@@ -203,8 +203,8 @@ func (a *API) act(ctx context.Context, q *request, do func(who curated.Asker, id
 	if p != nil {
 		return answer{}, p
 	}
-	return a.once(ctx, q, curatedPath(id), func(name *bot.APIRequest) (answer, error) {
-		result, err := do(q.asker(name), id, version, reason)
+	return a.once(ctx, q, curatedPath(id), func(name *bot.APIRequest, given bool) (answer, error) {
+		result, err := do(q.asker(name, given), id, version, reason)
 		return decided(result, err, http.StatusOK)
 	}, func(string) (answer, error) { return a.setNow(ctx, id, http.StatusOK) })
 }

@@ -23,7 +23,8 @@ var errDuplicate = errors.New("handled before")
 
 func randomKey() string { return rand.Text() }
 
-// apiRequest names a request for the store. given is false where the client sent no key, or is no POST: then the name is random.
+// apiRequest names a request. given is false where the client sent no key, or is no POST: then the name is random, for the audit, and nothing is to be
+// remembered under it.
 func (a *API) apiRequest(q *request, resource string) (name *bot.APIRequest, given bool, p *problem) {
 	keys := q.Header.Values(keyHeader)
 	key := ""
@@ -45,12 +46,20 @@ func (a *API) apiRequest(q *request, resource string) (name *bot.APIRequest, giv
 	return &bot.APIRequest{ID: q.actor() + ":" + key, Fingerprint: hex.EncodeToString(sum.Sum(nil)), Resource: resource}, given, nil
 }
 
+// remembered is what the store keeps of a request: nothing where the client sent no key to find it by.
+func remembered(name *bot.APIRequest, given bool) *bot.APIRequest {
+	if !given {
+		return nil
+	}
+	return name
+}
+
 // once does a POST once per key. resource is the path of what it is about, empty if do makes it; do returns errDuplicate where the store found the
 // request handled; now shows the thing as it is, with the status of a first success.
 //
 // The look before makes a repetition cheap, and right where the state alone would refuse it: a set that this very request submitted is submitted
 // already. The look behind is for requests that came in between.
-func (a *API) once(ctx context.Context, q *request, resource string, do func(*bot.APIRequest) (answer, error), now func(resource string) (answer, error)) (answer, error) {
+func (a *API) once(ctx context.Context, q *request, resource string, do func(name *bot.APIRequest, given bool) (answer, error), now func(resource string) (answer, error)) (answer, error) {
 	name, given, p := a.apiRequest(q, resource)
 	if p != nil {
 		return answer{}, p
@@ -60,7 +69,7 @@ func (a *API) once(ctx context.Context, q *request, resource string, do func(*bo
 			return result, err
 		}
 	}
-	result, err := do(name)
+	result, err := do(name, given)
 	if given && (err != nil || result.held) {
 		again, known, lookErr := a.replay(ctx, *name, now)
 		switch {

@@ -121,8 +121,8 @@ func (a *API) createTrain(ctx context.Context, q *request) (answer, error) {
 		}
 		return answer{}, err
 	}
-	return a.once(ctx, q, "", func(name *bot.APIRequest) (answer, error) {
-		spec.Request, spec.Source = name, name.ID
+	return a.once(ctx, q, "", func(name *bot.APIRequest, given bool) (answer, error) {
+		spec.Request, spec.Source = remembered(name, given), name.ID
 		result, refusal, err := a.Trains.Create(ctx, spec)
 		switch {
 		case err != nil:
@@ -181,11 +181,11 @@ func (a *API) cancelTrain(ctx context.Context, q *request) (answer, error) {
 }
 
 func (a *API) applyChange(ctx context.Context, q *request, change bot.TrainChange) (answer, error) {
-	name, _, p := a.apiRequest(q, trainPath(change.TrainID))
+	name, given, p := a.apiRequest(q, trainPath(change.TrainID))
 	if p != nil {
 		return answer{}, p
 	}
-	change.By, change.Source, change.Request = q.actor(), name.ID, name
+	change.By, change.Source, change.Request = q.actor(), name.ID, remembered(name, given)
 	result, refusal, err := a.Trains.Change(ctx, change)
 	switch {
 	case err != nil:
@@ -226,7 +226,7 @@ func (a *API) takeSeat(ctx context.Context, q *request) (answer, error) {
 	id := view.Train.ID
 	path := fmt.Sprintf("%s/seats/%d", trainPath(id), mr)
 	now := func(string) (answer, error) { return a.showSeat(ctx, id, mr, http.StatusCreated) }
-	return a.once(ctx, q, path, func(name *bot.APIRequest) (answer, error) {
+	return a.once(ctx, q, path, func(name *bot.APIRequest, _ bool) (answer, error) {
 		result, refusal, err := a.Seats.Join(ctx, view.Repository, mr, id, q.actor(), name)
 		switch {
 		case err != nil:

@@ -28,6 +28,7 @@ var hot = map[string]string{
 	"WHERE b.status = ? AND b.expires_at":                                                            "idx_binding_expiry",
 	"WHERE o.repository_id = ? AND o.status IN":                                                      "idx_operation_followed",
 	"FROM idempotency WHERE expires_at":                                                              "idx_idempotency_expiry",
+	"FROM api_request WHERE expires_at":                                                              "idx_api_request_expiry",
 	"FROM delivery WHERE received_at":                                                                "idx_delivery_received",
 	"FROM merge_batch_member WHERE operation_id = ?":                                                 "idx_member_operation",
 	"FROM merge_batch b WHERE b.queue_id = ? ORDER BY b.id DESC LIMIT":                               "idx_batch_queue",
@@ -97,6 +98,9 @@ func (w *world) years() {
 	})
 	w.fill(n, `delivery (host, delivery_key, event, payload, status, attempts, next_attempt_at, error, received_at, updated_at)`, func(i int) string {
 		return fmt.Sprintf(`('forge', 'old%d', 'push', '{}', 2, 1, %[2]s, '', %[2]s, %[2]s)`, i, at(i))
+	})
+	w.fill(n, `api_request (request_id, fingerprint, resource, expires_at, created_at)`, func(i int) string {
+		return fmt.Sprintf(`('api:old:%d', '', '/api/v1/trains/1', %s, %s)`, i, ago(w.Database, -80*24*time.Hour+time.Duration(i)*time.Minute), at(i))
 	})
 	w.fill(n, `outbox (kind, target, repository_id, number, payload, status, wanted, done, attempts, next_attempt_at, error, created_at, updated_at)`, func(i int) string {
 		return fmt.Sprintf(`(1, 'old%d', %d, 1, '{}', 2, 1, 1, 0, %[3]s, '', %[3]s, %[3]s)`, i, w.repo.ID, at(i))
@@ -227,6 +231,7 @@ func (w *world) day() {
 		func() error { _, err := s.RecordedHeads(ctx, 7007); return err },
 		func() error { _, err := s.ExpireOperations(ctx, 100); return err },
 		func() error { _, err := s.EndedBatches(ctx, w.queue.ID, time.Hour, 50); return err },
+		func() error { _, _, err := s.HandledRequest(ctx, "api:old:7"); return err },
 		func() error { return s.PurgeOld(ctx) },
 	} {
 		w.must(read())
@@ -260,6 +265,7 @@ func (w *world) plan(statement string, args []any) (plan string, full []string) 
 		plan += "\n"
 		estimate, _ := strconv.Atoi(row["rows"])
 		switch {
+		case strings.HasPrefix(row["table"], "<union"): // what its parts found, each by a plan of its own
 		case row["type"] == "ALL", row["type"] == "index" && estimate > 500: // a walk along an index that LIMIT ends is none
 			full = append(full, row["table"])
 		case strings.HasPrefix(row["detail"], "SCAN "):

@@ -15,6 +15,7 @@ var purgeTests = tests{
 	"a delivery still due ends with its payload":        purgeDue,
 	"due again, its payload counts as new":              purgeRearmed,
 	"commands are remembered up to their time":          purgeCommands,
+	"API requests are remembered up to their time":      purgeRequests,
 	"the times are settings":                            purgeSettings,
 	"it works in small transactions":                    purgeBounded,
 	"errands that are done go after a week":             purgeErrands,
@@ -97,6 +98,62 @@ func purgeCommands(t *testing.T, db Database) {
 		if handled, err := w.store.Handled(t.Context(), w.application(w.queue, n, true).Command.RequestID); err != nil || handled != want {
 			t.Errorf("command of merge request %d: handled %v, %v", n, handled, err)
 		}
+	}
+}
+
+// What an API request did is forgotten together with its key, in small transactions; then the key is as good as new. A row that outlived its
+// idempotency row is in nobody's way.
+func purgeRequests(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	now, err := w.store.Clock(t.Context())
+	w.must(err)
+	open := func(name, key string) bot.TrainOutcome {
+		t.Helper()
+		result, err := w.store.OpenTrain(t.Context(), bot.TrainSpec{
+			QueueID: w.queue.ID, Name: name, DepartsAt: now.Add(time.Hour), ClosesAt: now.Add(time.Hour), Seats: 1, By: "api:deploy", Source: "api",
+			Request: &bot.APIRequest{ID: "api:deploy:" + key, Fingerprint: sha(1)},
+		})
+		w.must(err)
+		return result.Outcome
+	}
+	for i, key := range []string{"old", "young"} {
+		if outcome := open(fmt.Sprint("train", i), key); outcome != bot.TrainWritten {
+			t.Fatalf("outcome %d", outcome)
+		}
+	}
+	for _, table := range []string{"idempotency", "api_request"} {
+		w.execute(`UPDATE `+table+` SET expires_at = `+ago(db, time.Second)+` WHERE request_id = ?`, "api:deploy:old")
+	}
+	w.fill(1203, `api_request (request_id, fingerprint, resource, expires_at, created_at)`, func(i int) string {
+		return fmt.Sprintf(`('api:deploy:%d', '', '', %s, %s)`, i, ago(db, time.Hour), ago(db, 91*day))
+	})
+	largest, commits := 0, 0
+	db.Intercept(w.store, func(statement string, args []any) error {
+		largest = max(largest, len(args))
+		if statement == "COMMIT" {
+			commits++
+		}
+		return nil
+	})
+	w.must(w.store.PurgeOld(t.Context()))
+	db.Intercept(w.store, nil)
+	if commits != 4 || largest > 510 { // three chunks of requests, one of keys
+		t.Errorf("%d transactions, up to %d rows each", commits, largest)
+	}
+	if left := strings.Join(w.rows(`SELECT request_id FROM api_request`), " "); left != "api:deploy:young" {
+		t.Errorf("left are %s", left)
+	}
+	for key, want := range map[string]bool{"old": false, "young": true} {
+		if _, ok, err := w.store.HandledRequest(t.Context(), "api:deploy:"+key); err != nil || ok != want {
+			t.Errorf("request %s: known %v, %v", key, ok, err)
+		}
+	}
+	if outcome := open("train2", "old"); outcome != bot.TrainWritten {
+		t.Errorf("a key that was forgotten: outcome %d", outcome)
+	}
+	w.execute(`DELETE FROM idempotency WHERE request_id = ?`, "api:deploy:young")
+	if outcome := open("train3", "young"); outcome != bot.TrainWritten {
+		t.Errorf("a key whose idempotency row is gone: outcome %d", outcome)
 	}
 }
 
