@@ -8,7 +8,7 @@ import (
 )
 
 // ExpireOperations ends operations that are PENDING_APPROVAL past their expires_at by the database's clock, at most limit, and returns how
-// many this call ended. Of several instances that find some at once one ends them; that saves work, nothing depends on it.
+// many this call ended. Who has an approval and a place on a train waits for a departure, and does not expire. Of several instances that find some at once one ends them; that saves work, nothing depends on it.
 func (s *Store) ExpireOperations(ctx context.Context, limit int) (int, error) {
 	type overdue struct {
 		operationID string
@@ -16,7 +16,8 @@ func (s *Store) ExpireOperations(ctx context.Context, limit int) (int, error) {
 	}
 	var found []overdue
 	err := s.each(ctx, `SELECT b.operation_id, o.version FROM binding b JOIN operation o ON o.operation_id = b.operation_id
-		WHERE b.status = ? AND b.expires_at < {now} ORDER BY b.expires_at, b.id LIMIT ?`, []any{bot.OperationPendingApproval, limit}, func(scan scan) error {
+		WHERE b.status = ? AND b.expires_at < {now} AND NOT EXISTS (SELECT 1 FROM train_seat s WHERE s.live_operation = b.operation_id AND s.approved = 1)
+		ORDER BY b.expires_at, b.id LIMIT ?`, []any{bot.OperationPendingApproval, limit}, func(scan scan) error {
 		var o overdue
 		err := scan(&o.operationID, &o.version)
 		found = append(found, o)

@@ -185,7 +185,10 @@ func (t *tx) board(ctx context.Context, b bot.Boarding, mr bot.MergeRequest) (ou
 		}
 		version = op.Version + 1
 		joined = []change{{op: op, version: op.Version, to: bot.OperationPendingApproval, headSHA: a.MR.HeadSHA, reason: bot.ReasonJoined, detail: a.Detail, by: a.Command.By}}
-		ok, err = t.transition(ctx, joined)
+		if ok, err = t.transition(ctx, joined); err == nil && ok {
+			// It waits for the departure now, and for as long as an application made for it.
+			_, err = t.exec(ctx, `UPDATE binding SET expires_at = {later} WHERE id = ?`, micros(cmp.Or(a.ExpiresIn, defaultExpiry)), old.id)
+		}
 	} else {
 		ok, err = t.bind(ctx, a, op, target, old)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/message"
@@ -45,7 +46,7 @@ func (a *Applier) join(ctx context.Context, o order, r *reading) error {
 	if err := a.accept(ctx, o); err != nil {
 		return err
 	}
-	result, missing, err := a.board(ctx, r, found.queue, train.ID, o.ref, nil)
+	result, missing, err := a.board(ctx, r, found.queue, train, o.ref, nil)
 	if err != nil {
 		return err
 	}
@@ -103,21 +104,23 @@ func pickTrain(trains []bot.Train, name string) (bot.Train, bool) {
 }
 
 // board asks for a seat with what was read of the merge request just now. missing is what its approval lacks.
-func (a *Applier) board(ctx context.Context, r *reading, queue bot.Queue, trainID int64, ref bot.CommandRef, request *bot.APIRequest) (result bot.BoardingResult, missing string, err error) {
+func (a *Applier) board(ctx context.Context, r *reading, queue bot.Queue, train bot.Train, ref bot.CommandRef, request *bot.APIRequest) (result bot.BoardingResult, missing string, err error) {
 	verdict, err := a.verdict(ctx, r, queue.Settings.Approvals)
 	if err != nil {
 		return result, "", err
 	}
 	result, err = a.Trains.Board(ctx, bot.Boarding{
-		TrainID: trainID, Request: request,
+		TrainID: train.ID, Request: request,
 		Application: bot.Application{
 			OperationID: a.NewID(), QueueID: queue.ID, Repository: r.repo, MR: r.mr, Admit: verdict.Sufficient, Detail: verdict.Missing,
-			Lane: bot.LaneNormal, ExpiresIn: a.ExpiresIn, Command: ref,
+			Lane: bot.LaneNormal, Command: ref,
+			// An approval is due at the departure, which may be far; only then does it begin to be late.
+			ExpiresIn: a.ExpiresIn + max(time.Until(train.DepartsAt), 0),
 		},
 	})
 	switch {
 	case err != nil:
-		return result, "", fmt.Errorf("taking a seat on train %d: %w", trainID, err)
+		return result, "", fmt.Errorf("taking a seat on train %d: %w", train.ID, err)
 	case result.Outcome == bot.BoardingRetryLater:
 		return result, "", errLater
 	case result.Outcome == bot.BoardingDone:
@@ -285,7 +288,7 @@ func (a *Applier) Join(ctx context.Context, repo bot.Repository, number int, tra
 	if err != nil || found.refusal != "" {
 		return result, found.refusal, err
 	}
-	if result, _, err = a.board(ctx, r, found.queue, trainID, ref, request); err != nil {
+	if result, _, err = a.board(ctx, r, found.queue, train.Train, ref, request); err != nil {
 		return result, "", err
 	}
 	switch result.Outcome {

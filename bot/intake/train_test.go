@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 type station struct {
 	*world
 	store *store.Store
+	path  string
 }
 
 // heard keeps the answers on their way to the database.
@@ -38,9 +40,9 @@ func (h heard) Answer(ctx context.Context, a bot.Answer) (bool, error) {
 // newStation opens a queue of main with these trains.
 func newStation(t *testing.T, plans ...bot.TrainPlan) *station {
 	t.Helper()
-	s := &station{world: newWorld(t)}
+	s := &station{world: newWorld(t), path: filepath.Join(t.TempDir(), "batchbot.db")}
 	var err error
-	s.store, err = store.Open(t.Context(), store.Options{Driver: store.SQLite, Path: filepath.Join(t.TempDir(), "batchbot.db")})
+	s.store, err = store.Open(t.Context(), store.Options{Driver: store.SQLite, Path: s.path})
 	s.must(err)
 	t.Cleanup(func() { _ = s.store.Close() })
 	s.must(s.store.Migrate(t.Context()))
@@ -97,6 +99,16 @@ func (s *station) ended(number int, status bot.OperationStatus, reason bot.Reaso
 	if v := s.view(number); v.Seat != nil || v.Operation.Status != status || v.Operation.Reason != reason {
 		s.t.Fatalf("%d is %s because %s, with %+v; want %s because %s, without a seat", number, v.Operation.Status, v.Operation.Reason, v.Seat, status, reason)
 	}
+}
+
+// expires is when the application of a merge request expires.
+func (s *station) expires(number int) (at int64) {
+	s.t.Helper()
+	db, err := sql.Open("sqlite", "file:"+s.path+"?mode=ro")
+	s.must(err)
+	defer db.Close()
+	s.must(db.QueryRowContext(s.t.Context(), `SELECT expires_at FROM binding WHERE operation_id = ?`, s.view(number).Operation.ID).Scan(&at))
+	return at
 }
 
 // boards opens merge requests and has ada join them, one after the other.
@@ -172,6 +184,11 @@ func TestAnApplicationThatWaitsForApprovalTakesItsOperationAlong(t *testing.T) {
 	s.says(ada, 1, "/batch join")
 	if after := s.seated(1, 0, false).Operation; after.ID != before.ID {
 		t.Errorf("operation %s became %s", before.ID, after.ID)
+	}
+	// It expires with those that were made for the train.
+	s.boards(2)
+	if first, second := s.expires(1), s.expires(2); second-first > int64(time.Minute/time.Microsecond) || second < time.Now().Add(30*24*time.Hour+5*time.Hour).UnixMicro() {
+		t.Errorf("they expire at %d and %d", first, second)
 	}
 	// From now on its approval does not admit it.
 	s.approves(1, first)

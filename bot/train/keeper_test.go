@@ -415,3 +415,24 @@ func TestAnOperatorsMistakesAreNamed(t *testing.T) {
 		}
 	})
 }
+
+// Whoever is approved and in line waits for a departure, however long; whoever is not is at an end some time.
+func TestAPlaceInLineDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w *world) {
+		repo, queue := w.queue("app", bot.TrainPlan{Name: "yearly", Schedule: "0 9 1 6 *", Seats: 1})
+		w.ticks()
+		train := w.opened(queue, "yearly")
+		w.boards(repo, train, 1, true)
+		w.boards(repo, train, 2, true)
+		w.boards(repo, train, 3, false)
+		w.until(w.at(60, 0, 0)) // they were to wait for a thousand hours
+		n, err := w.store.ExpireOperations(w.Context(), 10)
+		w.must(err)
+		if n != 1 {
+			w.Errorf("%d expired", n)
+		}
+		w.stands(3, bot.OperationExpired, bot.ReasonExpired)
+		w.holds(train, []int{1}, []int{2})
+	})
+}
