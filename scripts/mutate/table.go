@@ -259,6 +259,11 @@ var mutations = []mutation{
 	{"retention: only what is done", []edit{{inPurge, "`SELECT id FROM outbox WHERE status = ? AND", "`SELECT id FROM outbox WHERE status > 0 * ? AND"}, {inPurge, "`DELETE FROM outbox WHERE status = ? AND", "`DELETE FROM outbox WHERE status > 0 * ? AND"}},
 		"purge/errands that are done go after a week", "sqlite"},
 
+	{"retention: an API request as long as its key", []edit{{inPurge, "`SELECT request_id FROM api_request WHERE expires_at < {now} ORDER", "`SELECT request_id FROM api_request WHERE expires_at > 0 ORDER"}, {inPurge, "`DELETE FROM api_request WHERE expires_at < {now} AND", "`DELETE FROM api_request WHERE expires_at > 0 AND"}},
+		"purge/API requests are remembered up to their time", "sqlite"},
+	{"API: what outlived its key is in nobody's way", []edit{{inCommand, "`DELETE FROM api_request WHERE request_id = ?`", "`DELETE FROM api_request WHERE request_id = ? AND 1 = 0`"}},
+		"purge/API requests are remembered up to their time", "sqlite"},
+
 	{"retention: reminders are known for as long as they may be said", []edit{{inPurge, "AND kind `+kept.kinds+` ?", "AND kind > 0 * ?"}},
 		"remind/what was said is known for as long as it may be said again", "sqlite"},
 
