@@ -9,10 +9,10 @@ import (
 	"github.com/batchbot/batchbot/bot"
 )
 
-// RemindingQueues lists the queues whose settings have people reminded, with the database's clock.
+// RemindingQueues lists the queues of active repositories whose settings have people reminded, with the database's clock.
 func (s *Store) RemindingQueues(ctx context.Context) (queues []bot.Queue, now time.Time, err error) {
 	var clock instant
-	err = s.each(ctx, `SELECT {now}, `+queueColumns+` FROM queue q ORDER BY q.id`, nil, func(scan scan) error {
+	err = s.each(ctx, `SELECT {now}, `+queueColumns+` FROM queue q JOIN repository r ON r.id = q.repository_id WHERE r.active = 1 ORDER BY q.id`, nil, func(scan scan) error {
 		var q bot.Queue
 		if err := scan(append([]any{&clock}, queueFields(&q)...)...); err != nil {
 			return err

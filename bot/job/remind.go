@@ -10,7 +10,7 @@ import (
 
 // Waits lists who lets others wait, and keeps what was said about it. Implemented by store.
 type Waits interface {
-	// RemindingQueues lists the queues whose settings have people reminded, with the database's clock.
+	// RemindingQueues lists the queues of active repositories whose settings have people reminded, with the database's clock.
 	RemindingQueues(ctx context.Context) (queues []bot.Queue, now time.Time, err error)
 	// Remindables lists up to limit operations of a queue that have been in a state for so long, by operation id, behind after.
 	Remindables(ctx context.Context, queue bot.Queue, state bot.RemindableState, age time.Duration, after string, limit int) ([]bot.Remindable, error)

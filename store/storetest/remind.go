@@ -252,6 +252,10 @@ func remindingQueues(t *testing.T, db Database) {
 	if err != nil || len(queues) != 1 || queues[0].Target != "owners" || queues[0].Settings.Reminders != owners.Reminders || clock.IsZero() {
 		t.Errorf("%+v at %s, %v", queues, clock, err)
 	}
+	w.execute(`UPDATE repository SET active = 0`)
+	if queues, _, err := w.store.RemindingQueues(t.Context()); err != nil || len(queues) != 0 {
+		t.Errorf("of a repository that ended: %+v, %v", queues, err)
+	}
 }
 
 // However much history there is: the operations that are followed, and their own history, are all that is read.
