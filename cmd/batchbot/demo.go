@@ -115,6 +115,10 @@ type demo struct {
 	tell     *narrator
 	known    bool // the bot has looked at the repository
 
+	passengers  []int              // merge requests of the train's scene, in the order of joining
+	set         []int              // of the curated batch, in its order
+	submissions []reportSubmission // of it
+
 	closers []func() // called in reverse
 }
 
@@ -229,6 +233,8 @@ func (d *demo) demoSettings(kind string, key *rsa.PrivateKey, secret, temporary,
 	s.Environment = "demo-" + hex.EncodeToString([]byte(rand.Text()[:6]))
 	s.Database.Path = database
 	s.Rounds.Poll = time.Second
+	s.Jobs.Trains = "1s"
+	s.API.Tokens = []config.APIToken{{Name: "operator", Role: "operator", Token: bot.Secret(rand.Text())}}
 	s.Look.Interval = time.Second // the repository comes after the bot's start: a first look that was too early is soon made again
 	h := config.Host{Name: kind, Type: kind, WebURL: d.host.url, GitURL: d.host.url, WebhookSecrets: []bot.Secret{bot.Secret(secret)}}
 	if d.kind.app {

@@ -110,6 +110,7 @@ func writeDemoSettings(settings config.Settings, dir string) (string, error) {
 		credentials = fmt.Sprintf("app: {id: %d, private_key_file: %q}", h.App.ID, filepath.Join(dir, "app.pem"))
 		secrets = map[string]string{"app.pem": h.App.PrivateKey.Reveal(), "hook": h.WebhookSecrets[0].Reveal()}
 	}
+	secrets["api"] = settings.API.Tokens[0].Token.Reveal()
 	for name, secret := range secrets {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(secret), 0o600); err != nil {
 			return "", fmt.Errorf("writing the settings of the bot: %w", err)
@@ -122,6 +123,8 @@ database: {path: %q}
 rounds: {poll: 1s}
 look: {interval: 1s, max_interval: 1s}
 log: {level: debug, format: text}
+jobs: {trains: %s}
+api: {tokens: [{name: %s, role: %s, token_file: %q}]}
 hosts:
   - name: %s
     type: %s
@@ -129,7 +132,7 @@ hosts:
     %s
     webhook_secret_files: [%q]
     write_spacing: 0s
-`, dir, settings.Environment, settings.Database.Path, h.Name, h.Type, h.WebURL, credentials, filepath.Join(dir, "hook"))
+`, dir, settings.Environment, settings.Database.Path, settings.Jobs.Trains, settings.API.Tokens[0].Name, settings.API.Tokens[0].Role, filepath.Join(dir, "api"), h.Name, h.Type, h.WebURL, credentials, filepath.Join(dir, "hook"))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("writing the settings of the bot: %w", err)
 	}

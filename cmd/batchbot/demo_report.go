@@ -26,6 +26,8 @@ type demoReport struct {
 	Evicted            []reportEvict `json:"evicted"`
 	Rejected           []reportRed   `json:"rejected"`
 	WaitingForApproval []int         `json:"waiting_for_approval"`
+	Train              reportTrain   `json:"train"`
+	Curated            reportCurated `json:"curated"`
 	Batches            []reportBatch `json:"batches"`
 	CIRuns             int           `json:"ci_runs"`
 	LandedEqualsTested bool          `json:"landed_equals_tested"`
@@ -75,11 +77,11 @@ func (d *demo) report(ctx context.Context, elapsed time.Duration) (demoReport, e
 	}
 	r := demoReport{
 		Repository: demoRepository, Target: demoTarget, Landed: []int{}, Evicted: evictions(n), Rejected: rejections(n), WaitingForApproval: []int{},
-		Batches: []reportBatch{}, CIRuns: len(n.ci), Kills: d.bot.killed(), ElapsedMS: elapsed.Milliseconds(),
+		Train: trainReport(n), Curated: curatedReport(n, d.submissions), Batches: []reportBatch{}, CIRuns: len(n.ci), Kills: d.bot.killed(), ElapsedMS: elapsed.Milliseconds(),
 	}
 	for _, m := range n.mrs {
 		if m.Number > len(demoChanges) {
-			continue // the bot's own
+			continue // the bot's own, and those of the scenes
 		}
 		op := n.operation(m.Number)
 		r.MergeRequests = append(r.MergeRequests, reportMR{m.Number, m.Author, m.Title, m.State})
@@ -210,6 +212,14 @@ func (r demoReport) deviations() error {
 		red = append(red, x.Number)
 	}
 	check("rejected", red, numbersWith(fateBreaks))
+	joined, members := r.Train.Joined, r.Curated.Members
+	if check("who joined the train", len(joined), len(trainChanges)); len(joined) == len(trainChanges) {
+		check("the train", r.Train, reportTrain{Name: demoTrain, Seats: demoTrainSeats, Joined: joined, Left: joined[:1], Promoted: joined[2:3], Departed: joined[1:3],
+			CarriedOver: joined[3:], Landed: joined[1:3]})
+	}
+	check("the curated batch", r.Curated, reportCurated{Members: members, Submissions: []reportSubmission{{200, ""}, {409, "/problems/already-submitted"}},
+		Status: bot.CuratedDone.String(), Batch: r.Curated.Batch, Landed: members})
+	check("members of the curated batch", len(members), len(curatedChanges))
 	check("landed equals tested", r.LandedEqualsTested, true)
 	if len(found) == 0 {
 		return nil
@@ -246,12 +256,13 @@ func (r demoReport) writeTable(w io.Writer) error {
 	if !r.LandedEqualsTested {
 		same = "What landed is NOT what CI tested."
 	}
-	fmt.Fprintf(&b, "\n%d merge requests landed, in %.1fs. %s\n", len(r.Landed), float64(r.ElapsedMS)/1000, same)
+	fmt.Fprintf(&b, "\n%d merge requests landed, in %.1fs. %s\n", len(r.Landed)+len(r.Train.Landed)+len(r.Curated.Landed), float64(r.ElapsedMS)/1000, same)
 	fmt.Fprintf(&b, "CI ran %d times", r.CIRuns)
 	for _, x := range r.Rejected {
 		fmt.Fprintf(&b, "; #%d made %d batches red until it was found", x.Number, x.Runs)
 	}
 	b.WriteString(".\n")
+	fmt.Fprintf(&b, "%s\n%s\n", r.Train.told(), r.Curated.told())
 	if r.Kills > 0 {
 		fmt.Fprintf(&b, "Meanwhile batchbot was killed %d times.\n", r.Kills)
 	}

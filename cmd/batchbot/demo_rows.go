@@ -39,6 +39,9 @@ type snapshot struct {
 	unsaid     int             // errands still to do
 	unheard    int             // deliveries still to apply
 	looked     bool            // the bot has looked at the repository
+	seats      []demoSeat      // by train, in the order of joining
+	promoted   []int           // moved up from a line
+	sets       []demoSet       // curated batches, by id
 	mrs        []fakehost.MR
 	ci         []fakehost.CIRun
 }
@@ -48,6 +51,23 @@ type demoOperation struct {
 	Status bot.OperationStatus
 	Reason bot.Reason
 	Detail string
+}
+
+// demoSeat is a row of train_seat with its train's state.
+type demoSeat struct {
+	Train       int64
+	TrainStatus bot.TrainStatus
+	Number      int
+	Status      bot.SeatStatus
+	Approved    bool
+	Seq         int64
+}
+
+// demoSet is a curated batch with its rows, drafted or committed.
+type demoSet struct {
+	ID      int64
+	Status  bot.CuratedStatus
+	Numbers []int
 }
 
 type demoBatch struct {
@@ -125,10 +145,10 @@ func (r *demoRows) read(ctx context.Context) (n snapshot, err error) {
 		n.operations = append(n.operations, o)
 		return err
 	})
-	read(`SELECT id, status, phase, build, base_sha, head_sha, landed_sha, landed_differs, mr_number, code, message, ci_conclusion, size
+	read(`SELECT id, kind, status, phase, build, base_sha, head_sha, landed_sha, landed_differs, mr_number, code, message, ci_conclusion, size
 		FROM merge_batch ORDER BY id`, func(scan func(...any) error) error {
 		var b demoBatch
-		err := scan(&b.ID, &b.Status, &b.Phase, &b.Build, &b.BaseSHA, &b.HeadSHA, &b.LandedSHA, &b.LandedDiffers, &b.MRNumber,
+		err := scan(&b.ID, &b.Kind, &b.Status, &b.Phase, &b.Build, &b.BaseSHA, &b.HeadSHA, &b.LandedSHA, &b.LandedDiffers, &b.MRNumber,
 			&b.Code, &b.Message, &b.CIConclusion, &b.Size)
 		n.batches = append(n.batches, b)
 		return err
@@ -143,6 +163,31 @@ func (r *demoRows) read(ctx context.Context) (n snapshot, err error) {
 				n.batches[i].Members = append(n.batches[i].Members, m)
 			}
 		}
+		return err
+	})
+	read(`SELECT t.id, t.status, m.number, s.status, s.approved, s.queue_seq FROM train_seat s JOIN train t ON t.id = s.train_id
+		JOIN merge_request m ON m.id = s.subject_id ORDER BY t.id, s.queue_seq`, func(scan func(...any) error) error {
+		var s demoSeat
+		err := scan(&s.Train, &s.TrainStatus, &s.Number, &s.Status, &s.Approved, &s.Seq)
+		n.seats = append(n.seats, s)
+		return err
+	})
+	read(fmt.Sprintf(`SELECT m.number FROM binding_history h JOIN binding b ON b.id = h.binding_id JOIN merge_request m ON m.id = b.subject_id
+		WHERE h.reason = '%s' ORDER BY h.id`, bot.ReasonPromoted), func(scan func(...any) error) error {
+		var number int
+		err := scan(&number)
+		n.promoted = append(n.promoted, number)
+		return err
+	})
+	read(`SELECT a.id, a.status, r.number FROM approval_request a JOIN (SELECT approval_request_id, row_no, number FROM draft_row
+		UNION SELECT approval_request_id, row_no, number FROM curated_row) r ON r.approval_request_id = a.id ORDER BY a.id, r.row_no`, func(scan func(...any) error) error {
+		var s demoSet
+		var number int
+		err := scan(&s.ID, &s.Status, &number)
+		if last := len(n.sets) - 1; last < 0 || n.sets[last].ID != s.ID {
+			n.sets = append(n.sets, s)
+		}
+		n.sets[len(n.sets)-1].Numbers = append(n.sets[len(n.sets)-1].Numbers, number)
 		return err
 	})
 	// A landed member that the host does not mark as merged is closed after a while. This host marks them at once: nothing to wait for.
@@ -194,12 +239,27 @@ func (n snapshot) settled() bool {
 			return false
 		}
 	}
+	return n.quiet()
+}
+
+// quiet reports whether no batch is on its way and nothing left to hear or to say.
+func (n snapshot) quiet() bool {
 	for _, b := range n.batches {
 		if b.Status.Active() {
 			return false
 		}
 	}
 	return n.unsaid == 0 && n.unheard == 0
+}
+
+// seat finds the seat of a merge request on the newest train it joined.
+func (n snapshot) seat(number int) (found demoSeat, ok bool) {
+	for _, s := range n.seats {
+		if s.Number == number {
+			found, ok = s, true
+		}
+	}
+	return found, ok
 }
 
 // summary says where everything stands, in one line.

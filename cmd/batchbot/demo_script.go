@@ -130,6 +130,12 @@ func (d *demo) play(ctx context.Context) error {
 	}
 	err := d.until(ctx, "everything to settle", func(n snapshot) bool { return n.settled() })
 	d.bot.calm()
+	if err == nil {
+		err = d.rideTrain(ctx)
+	}
+	if err == nil {
+		err = d.landCurated(ctx)
+	}
 	return err
 }
 
@@ -153,7 +159,7 @@ func (d *demo) openRepository(ctx context.Context) error {
 		Owner: demoOwner, Name: demoName, DefaultBranch: demoTarget, Permissions: roles, Generate: generatedFiles,
 		Files: map[string]string{
 			"README.md":           "# " + demoName + "\n",
-			".batchbot.yml":       "queues:\n  - branch: " + demoTarget + "\n    checks: {required: [ci]}\n",
+			".batchbot.yml":       "queues:\n  - branch: " + demoTarget + "\n    checks: {required: [ci]}\n" + demoTrainFile,
 			priceList:             fmt.Sprintf(priceFormat, "0.0"),
 			"shop/search.txt":     "index: none\n",
 			"shop/newsletter.txt": "every Monday\n",
@@ -173,17 +179,26 @@ func (d *demo) openRepository(ctx context.Context) error {
 func (d *demo) openMergeRequests() error {
 	d.tell.chapter("Nine merge requests")
 	for i, c := range demoChanges {
-		branch := fmt.Sprintf("%s/%s", c.author, strings.ToLower(strings.ReplaceAll(c.title, " ", "-")))
-		number, err := d.host.OpenMR(demoRepository, fakehost.NewMR{Author: c.author, Head: branch, Base: demoTarget, Title: c.title, Files: c.files})
+		number, err := d.openMR(c)
 		if err != nil {
-			return fmt.Errorf("opening a merge request: %w", err)
+			return err
 		}
 		if number != i+1 {
 			return fmt.Errorf("merge request %q got the number %d, not %d", c.title, number, i+1)
 		}
-		d.tell.said(number, c.author, "opens “"+c.title+"”, which touches "+strings.Join(slices.Sorted(maps.Keys(c.files)), ", "))
 	}
 	return nil
+}
+
+// openMR opens the merge request of one change.
+func (d *demo) openMR(c demoChange) (int, error) {
+	branch := fmt.Sprintf("%s/%s", c.author, strings.ToLower(strings.ReplaceAll(c.title, " ", "-")))
+	number, err := d.host.OpenMR(demoRepository, fakehost.NewMR{Author: c.author, Head: branch, Base: demoTarget, Title: c.title, Files: c.files})
+	if err != nil {
+		return 0, fmt.Errorf("opening a merge request: %w", err)
+	}
+	d.tell.said(number, c.author, "opens “"+c.title+"”, which touches "+strings.Join(slices.Sorted(maps.Keys(c.files)), ", "))
+	return number, nil
 }
 
 func (d *demo) comment(number int, author, text string) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,10 +60,24 @@ func testDemo(t *testing.T, host, title, heads string, chaos bool) {
 		"evicted":              {r.Evicted, []reportEvict{{5, "conflict", []string{"shop/prices.txt"}}, {6, "head_moved", []string{}}}},
 		"landed equals tested": {r.LandedEqualsTested, true},
 		"rejected":             {len(r.Rejected), 1},
+		"who joined":           {len(r.Train.Joined), 4},
+		"members of the set":   {len(r.Curated.Members), 3},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			t.Errorf("%s: %v, want %v", what, pair[0], pair[1])
 		}
+	}
+	// Two seats: the first and second of four have one, the first leaves, and the third moves up although the fourth may have asked last.
+	if j := r.Train.Joined; len(j) == 4 {
+		want := reportTrain{Name: "friday", Seats: 2, Joined: j, Left: j[:1], Promoted: j[2:3], Departed: j[1:3], CarriedOver: j[3:], Landed: j[1:3]}
+		if !reflect.DeepEqual(r.Train, want) {
+			t.Errorf("the train: %+v, want %+v", r.Train, want)
+		}
+	}
+	want := reportCurated{Members: r.Curated.Members, Submissions: []reportSubmission{{200, ""}, {409, "/problems/already-submitted"}}, Status: "DONE",
+		Batch: r.Curated.Batch, Landed: r.Curated.Members}
+	if !reflect.DeepEqual(r.Curated, want) {
+		t.Errorf("the curated batch: %+v, want %+v", r.Curated, want)
 	}
 	git := demoGit(filepath.Join(dir, "git", "acme", "webshop.git"))
 	run := func(args ...string) string {
@@ -87,8 +102,13 @@ func testDemo(t *testing.T, host, title, heads string, chaos bool) {
 			}
 		}
 	}
+	for _, x := range r.Batches {
+		if x.ID == r.Curated.Batch && !reflect.DeepEqual(x.Members, r.Curated.Members) {
+			t.Errorf("the curated batch rode with others: %v", x.Members)
+		}
+	}
 	// One of nine is found among six: whatever order they are tested in, that takes no more than one run for each.
-	if want := (reportRed{9, "ci_red", rode[9]}); r.Rejected[0] != want || want.Runs < 1 || r.CIRuns > 8 {
+	if want := (reportRed{9, "ci_red", rode[9]}); r.Rejected[0] != want || want.Runs < 1 || r.CIRuns > 10 {
 		t.Errorf("rejected is %+v, want %+v, after %d CI runs", r.Rejected[0], want, r.CIRuns)
 	}
 	history := strings.Fields(run("rev-list", "--first-parent", "main"))
@@ -106,6 +126,11 @@ func testDemo(t *testing.T, host, title, heads string, chaos bool) {
 	if branches := run("for-each-ref", "--format=%(refname)", "refs/heads/batchbot/"); branches != "" {
 		t.Errorf("branches of the bot are left: %s", branches)
 	}
+	for _, number := range slices.Concat(r.Train.Landed, r.Curated.Landed) {
+		if head := run("rev-parse", fmt.Sprintf("%s%d/head", heads, number)); run("merge-base", head, "main") != head {
+			t.Errorf("#%d is said to have landed, and its head is not in main", number)
+		}
+	}
 	for _, m := range r.MergeRequests {
 		head := run("rev-parse", heads+string(rune('0'+m.Number))+"/head")
 		base := run("merge-base", head, "main")
@@ -116,7 +141,7 @@ func testDemo(t *testing.T, host, title, heads string, chaos bool) {
 	if _, err := os.Stat(filepath.Join(dir, "batchbot.db")); err != nil {
 		t.Error(err)
 	}
-	contains(t, "the narration", stderr, title+" (a fake of our own) serves at", "#1 ada: “/batch”", "#6 finn: pushes one more commit", "#5 batchbot: ", "SUCCEEDED: landed as", "#9 batchbot: Failed and taken out of batch ")
+	contains(t, "the narration", stderr, title+" (a fake of our own) serves at", "#1 ada: “/batch”", "#6 finn: pushes one more commit", "#5 batchbot: ", "SUCCEEDED: landed as", "“/batch join”", "No seat is free on train friday: it is number 1 in line", "“/batch with ", "answered 409 /problems/already-submitted", "#9 batchbot: Failed and taken out of batch ")
 
 	code, stdout, stderr = command(t, nil, "demo", "--host", host, "--once", "--json", "--dir", dir, fmt.Sprintf("--chaos=%t", chaos))
 	if want := "batchbot: --dir " + dir + ": it holds batchbot.db already: remove that or name another folder\n"; code != exitFailed || stdout != "" || stderr != want {
@@ -152,6 +177,9 @@ func TestDemoKnowsTwoHosts(t *testing.T) {
 func TestAReportThatIsNotAsExpectedSaysHow(t *testing.T) {
 	t.Parallel()
 	r := demoReport{Landed: []int{1, 2}, Rejected: []reportRed{{9, "ci_red", 3}}, WaitingForApproval: []int{6, 7}, LandedEqualsTested: true,
+		Train: reportTrain{Name: "friday", Seats: 2, Joined: []int{14, 15, 16, 17}, Left: []int{14}, Promoted: []int{16}, Departed: []int{15, 16}, CarriedOver: []int{17}, Landed: []int{15, 16}},
+		Curated: reportCurated{Members: []int{19, 20, 21}, Submissions: []reportSubmission{{200, ""}, {409, "/problems/already-submitted"}}, Status: "DONE", Batch: 7,
+			Landed: []int{19, 20, 21}},
 		Evicted: []reportEvict{{5, "conflict", []string{priceList}}, {6, "head_moved", []string{}}}}
 	err := r.deviations()
 	if want := "not as expected: landed is [1 2], should be [1 2 3 4 8]"; err == nil || err.Error() != want {
@@ -161,5 +189,5 @@ func TestAReportThatIsNotAsExpectedSaysHow(t *testing.T) {
 	if err := r.writeTable(&b); err != nil {
 		t.Error(err)
 	}
-	contains(t, "the summary", b.String(), "2 merge requests landed", "What landed is what CI tested.")
+	contains(t, "the summary", b.String(), "7 merge requests landed", "What landed is what CI tested.")
 }
