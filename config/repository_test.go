@@ -123,6 +123,7 @@ func FuzzParseRepositoryFile(f *testing.F) {
 	for _, seed := range []string{
 		"queues: [{branch: main}]", "queues:\n  - branch: a\n    checks: {required: [ci], none: pass}\n", "a: &a [*a, *a]", "? {a: b}\n: c",
 		"queues: [{branch: !!binary aGk=}]", "- - - - -", "queues: {0: 1}", "%YAML 9.9\n---\nqueues:", "queues: [{branch: main, timeout: 0x10}]",
+		"queues: [{branch: a, trains: [{name: n, schedule: '0 9 * * 1-5', time_zone: Europe/Berlin, seats: 1, boarding_closes: 5m}]}]",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -150,6 +151,11 @@ func FuzzParseRepositoryFile(f *testing.F) {
 		for _, q := range settings.Queues {
 			if !isBranch(q.Branch) || q.MaxBatchSize < 1 || q.Timeout < time.Minute || q.Landing == "" || q.Approvals.Minimum == "" || q.Checks.None == "" {
 				t.Errorf("accepted %s", fmt.Sprintf("%+v", q))
+			}
+			for _, plan := range q.Trains {
+				if !bot.IsTrainName(plan.Name) || plan.Seats < 0 || plan.Seats > bot.MaxSeats || plan.Schedule == "" {
+					t.Errorf("accepted %+v", plan)
+				}
 			}
 		}
 	})
