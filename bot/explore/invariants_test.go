@@ -420,6 +420,11 @@ func (w *world) help() bool {
 func (w *world) final() {
 	rows := w.look()
 	for _, b := range rows.Batches {
+		for _, m := range w.host.mrs {
+			if !b.Status.Active() && isBatch(m) && isOpen(m) && m.SourceBranch == b.Branch(target) && m.Number != b.MRNumber && w.host.git.refs[heads(m.SourceBranch)] == "" {
+				w.violate("I8: batch %d is over (%s), and !%d, which it does not know, is still open", b.ID, b.Code, m.Number)
+			}
+		}
 		if b.Status.Active() {
 			w.violate("I9: batch %d is still %s %s after people did what it asked for: %s %s", b.ID, b.Status, b.Phase, b.Code, b.Message)
 		}

@@ -210,6 +210,24 @@ func (s *Sender) deleteBranch(ctx context.Context, host bot.Host, e bot.Errand) 
 	case outcome.Result == bot.PushRefused:
 		return fmt.Errorf("the host refuses to delete %s (%s); delete it by hand: %w", branch, outcome.Message, errPointless)
 	}
+	return closeStrays(ctx, host, e, view.Batch, branch)
+}
+
+// closeStrays closes merge requests of a batch's branch that the batch does not know: an instance that slept before it opened one, and died before it
+// could close it, leaves it behind. With the branch gone no other one can be opened.
+func closeStrays(ctx context.Context, host bot.Host, e bot.Errand, batch bot.Batch, branch string) error {
+	found, err := host.FindMRs(ctx, e.Repository, branch)
+	if err != nil {
+		return fmt.Errorf("looking for merge requests of %s: %w", branch, err)
+	}
+	for _, mr := range found {
+		if mr.Number == batch.MRNumber || mr.State != bot.MROpen {
+			continue
+		}
+		if err := host.CloseMR(ctx, e.Repository, mr.Number); err != nil {
+			return fmt.Errorf("closing !%d, which batch %d does not know: %w", mr.Number, batch.ID, err)
+		}
+	}
 	return nil
 }
 

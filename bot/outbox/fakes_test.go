@@ -154,6 +154,8 @@ type fakeHost struct {
 	known     int64
 	reactions []string
 	statuses  map[string]bot.CommitStatus
+	ofBranch  map[string][]bot.MRSnapshot
+	closed    []int
 }
 
 type comment struct {
@@ -208,11 +210,16 @@ func (h *fakeHost) ReadMR(_ context.Context, _ bot.Repository, number int) (bot.
 	return mr, h.steps.do("ReadMR", nil)
 }
 
-func (h *fakeHost) CloseMR(context.Context, bot.Repository, int) error {
+func (h *fakeHost) CloseMR(_ context.Context, _ bot.Repository, number int) error {
 	return h.steps.do("CloseMR", func() error {
 		h.state = bot.MRClosed
+		h.closed = append(h.closed, number)
 		return nil
 	})
+}
+
+func (h *fakeHost) FindMRs(_ context.Context, _ bot.Repository, source string) ([]bot.MRSnapshot, error) {
+	return h.ofBranch[source], h.steps.do("FindMRs", nil)
 }
 
 func (h *fakeHost) GitRemote(context.Context, bot.Repository) (bot.GitRemote, error) {

@@ -102,6 +102,10 @@ func (d *desk) prepares(kind bot.ErrandKind) {
 	switch kind {
 	case bot.ErrandCloseMember:
 		d.git.contained = []string{pinned}
+	case bot.ErrandDeleteBranch: // the batch knows 40 and none of the others
+		d.host.ofBranch = map[string][]bot.MRSnapshot{"batchbot/7-0a1b2c3d/main": {
+			{Number: 43, State: bot.MROpen}, {Number: 42, State: bot.MRClosed}, {Number: 41, State: bot.MRMerged}, {Number: 40, State: bot.MROpen},
+		}}
 	case bot.ErrandReminder:
 		d.rows.view.Operation.Status, d.rows.view.Queue.Settings.Reminders.Owners = bot.OperationFailed, time.Hour
 	case bot.ErrandBatchNotice:
@@ -153,6 +157,9 @@ func (d *desk) did(kind bot.ErrandKind) {
 	case bot.ErrandDeleteBranch:
 		if !slices.Contains(d.git.deleted, "batchbot/7-0a1b2c3d/main at [1111111111111111111111111111111111111111]") {
 			d.t.Errorf("deleted %v", d.git.deleted)
+		}
+		if closed := slices.Compact(slices.Clone(d.host.closed)); !slices.Equal(closed, []int{43}) {
+			d.t.Errorf("closed %v, want the open one that the batch does not know", closed)
 		}
 	case bot.ErrandCloseMember:
 		comment(2, message.ClosingMarker(d.rows.view.Operation), newer)
