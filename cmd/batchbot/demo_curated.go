@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/batchbot/batchbot/bot"
 )
@@ -92,7 +93,7 @@ func (d *demo) call(ctx context.Context, method, path string, body any) (status 
 	}
 	request.Header.Set("Authorization", "Bearer "+d.settings.API.Tokens[0].Token.Reveal())
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := (&http.Client{Timeout: time.Minute}).Do(request)
 	if err != nil {
 		return 0, "", err
 	}
