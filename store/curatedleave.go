@@ -98,7 +98,8 @@ func (t *tx) evictOthers(ctx context.Context, batch bot.Batch, left []change) er
 	return t.addMembers(ctx, entries)
 }
 
-// endSet brings an approved set to its end: DONE, or REJECTED with a reason for people. Its row is locked.
+// endSet brings an approved set to its end: DONE, or REJECTED with a reason for people. Its row is locked. What is to be said about it is said by
+// tellSet, at the end: the outbox comes last in the lock order.
 func (t *tx) endSet(ctx context.Context, set bot.Curated, to bot.CuratedStatus, reason, by, source string) error {
 	n, err := t.exec(ctx, `UPDATE approval_request SET status = ?, reason = ?, version = version + 1, updated_at = {now} WHERE id = ? AND status = ?`,
 		to, clip(reason, longText), set.ID, set.Status)
@@ -109,10 +110,7 @@ func (t *tx) endSet(ctx context.Context, set bot.Curated, to bot.CuratedStatus, 
 		return t.fail(fmt.Errorf("curated batch %d changed behind its lock", set.ID))
 	}
 	set.Status, set.Version = to, set.Version+1
-	if err := t.auditSet(ctx, set, by, "end curated batch", source, reason); err != nil {
-		return err
-	}
-	return t.tellSet(ctx, set)
+	return t.auditSet(ctx, set, by, "end curated batch", source, reason)
 }
 
 // setOutcomes is what becomes of the members of a batch that is a set when these are the outcomes of some of them: all land, all wait again as the

@@ -139,7 +139,15 @@ func (t *tx) move(ctx context.Context, m bot.Move) (result bot.MoveResult, promo
 		operationID: op.ID, batchID: batch.ID, source: m.Source, detail: moveStory(m)}); err != nil {
 		return 0, nil, err
 	}
-	if err := t.tell(ctx, changes); err != nil || batch.MRNumber == 0 {
+	if err := t.tell(ctx, changes); err != nil {
+		return 0, nil, err
+	}
+	if member {
+		err = t.tellSet(ctx, set)
+	} else if lateMember {
+		err = t.tellSet(ctx, late)
+	}
+	if err != nil || batch.MRNumber == 0 {
 		return bot.MoveDone, promoted, err
 	}
 	return bot.MoveDone, promoted, t.arm(ctx, batchErrand(bot.ErrandBatchReport, batch, op.RepositoryID))

@@ -65,7 +65,10 @@ func (s *Store) RecordBuild(ctx context.Context, guard bot.BatchGuard, record bo
 					return err
 				}
 			}
-			return tx.tell(ctx, left)
+			if err := tx.tell(ctx, left); err != nil || !broken {
+				return err
+			}
+			return tx.tellSet(ctx, set)
 		},
 		landed: func(ctx context.Context) (bool, error) {
 			now, found, err := readBatch(ctx, s, `b.id = ?`, guard.BatchID)
@@ -206,6 +209,11 @@ func (t *tx) settle(ctx context.Context, settlement bot.Settlement) (ok bool, er
 	}
 	if err := t.tell(ctx, left); err != nil {
 		return false, err
+	}
+	if curated {
+		if err := t.tellSet(ctx, set); err != nil {
+			return false, err
+		}
 	}
 	if parked {
 		if err := t.tellQueue(ctx, batch.QueueID); err != nil {

@@ -564,3 +564,78 @@ func curatedSaveAfterApproval(t *testing.T, db Database) {
 		t.Error("something changed")
 	}
 }
+
+// hotSets are statements about curated batches, and the index that carries each.
+var hotSets = map[string]string{
+	"JOIN curated_row c ON c.approval_request_id = a.id WHERE a.live_mr = ?": "uk_curated_live",
+	"LEFT JOIN draft_row d ON d.approval_request_id = a.id WHERE a.id = ?":   "uk_draft_row",
+	"JOIN curated_row c ON c.approval_request_id = a.id WHERE a.id = ?":      "uk_curated_row",
+	"FROM curated_row WHERE operation_id = ?":                                "idx_curated_operation",
+	"FROM approval_request a WHERE 1 = 1 AND a.queue_id = ?":                 "",
+	"FROM train_seat WHERE live_operation IN":                                "uk_seat_live",
+	"FROM binding WHERE target_key = ? AND subject_id IN":                    "uk_binding",
+}
+
+func curatedPlans(t *testing.T, db Database) {
+	w := newWorld(t, db)
+	w.years()
+	const old = 900
+	w.fill(old, `approval_request (id, queue_id, merge_request_id, status, drafter, decider, reason, created_at, updated_at)`, func(i int) string {
+		return fmt.Sprintf(`(%d, %d, %d, 4, 'ann', 'ben', '', %[4]s, %[4]s)`, 10_000+i, w.queue.ID, 1+i, past(db))
+	})
+	w.fill(2*old, `curated_row (approval_request_id, row_no, number, head_sha, operation_id, created_at, updated_at)`, func(i int) string {
+		return fmt.Sprintf(`(%d, %d, %d, 'abc', '%s', %[5]s, %[5]s)`, 10_000+i/2, 1+i%2, 1+i, operationID(5_000_000+i), past(db))
+	})
+	w.fill(old, `draft_row (approval_request_id, row_no, number, created_at, updated_at)`, func(i int) string {
+		return fmt.Sprintf(`(%d, 1, %d, %[3]s, %[3]s)`, 20_000+i, 1+i, past(db))
+	})
+	if w.severalWriters() {
+		w.execute(`ANALYZE TABLE approval_request, curated_row, draft_row, operation, binding`)
+	}
+	seen := make(map[string][]any)
+	db.Intercept(w.store, func(statement string, args []any) error {
+		seen[statement] = args
+		return nil
+	})
+	w.apply(w.application(w.queue, 3002, false))
+	set := w.approved(3001, 3002, 3003)
+	if _, _, err := w.store.CuratedOf(t.Context(), set.MergeRequestID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.ListCurated(t.Context(), bot.CuratedFilter{QueueID: w.queue.ID, Limit: 20}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range set.Rows {
+		if result, err := w.store.Move(t.Context(), w.moveTo(w.read(r.OperationID), bot.OperationMerged)); err != nil || result != bot.MoveDone {
+			t.Fatal(result, err)
+		}
+	}
+	db.Intercept(w.store, func(string, []any) error { return nil })
+	unmet := make(map[string]bool)
+	for part := range hotSets {
+		unmet[part] = true
+	}
+	for statement, args := range seen {
+		if strings.Contains(statement, "COMMIT") || strings.HasPrefix(statement, "INSERT") {
+			continue
+		}
+		plan, full := w.plan(statement, args)
+		for _, table := range full {
+			if !slices.Contains(small, table) {
+				t.Errorf("reads all of %s:\n%s\n%s", table, statement, plan)
+			}
+		}
+		flat := strings.Join(strings.Fields(statement), " ")
+		for part, index := range hotSets {
+			if strings.Contains(flat, part) {
+				delete(unmet, part)
+				if !strings.Contains(plan, index) {
+					t.Errorf("not by %s:\n%s\n%s", index, statement, plan)
+				}
+			}
+		}
+	}
+	for part := range unmet {
+		t.Errorf("no statement has %q any more", part)
+	}
+}
