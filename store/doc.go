@@ -12,8 +12,8 @@
 //   - All times are the database's clock, in microseconds: written and compared by the database, never by the instance. With SQLite the
 //     process is the database server, and batchbot_now() is its clock.
 //   - A duplicate key is an answer where a key is named (tx.insert), an error elsewhere.
-//   - Lock order: queue, merge_batch, operation, binding, merge_batch_request, then what is only appended to, then outbox; rows of one table in
-//     key order.
+//   - Lock order: queue, train, approval_request, merge_batch, operation, binding, merge_batch_request, then what is only appended to, then outbox;
+//     rows of one table in key order.
 //
 // Files: db.go opens and migrates; dialect.go, errors.go and tx.go are the ground; claim.go, batch.go, settle.go run batches; effects.go is what
 // follows from every state change; lock.go holds advisory locks; the rest keeps records of what the host tells.
