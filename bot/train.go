@@ -60,7 +60,7 @@ type SeatStatus int
 const (
 	SeatConfirmed SeatStatus = iota + 1
 	SeatWaiting              // in line; promoted in the order of joining
-	SeatCancelled            // left, lost, or carried over to the next train
+	SeatCancelled            // left or lost
 	SeatDeparted             // entered the waiting set
 )
 
@@ -72,8 +72,8 @@ func (s SeatStatus) String() string {
 // Live reports whether it holds a seat or a place in line.
 func (s SeatStatus) Live() bool { return s == SeatConfirmed || s == SeatWaiting }
 
-// Seat is one merge request on one train: a row of train_seat, reused when it joins again. Its operation is PENDING_APPROVAL as long as the
-// seat is live, and has no request: the waiting set does not know of trains.
+// Seat is one merge request on one train: a row of train_seat, reused when it joins again, and moved to the next train when it is carried over. Its
+// operation is PENDING_APPROVAL as long as the seat is live, and has no request: the waiting set does not know of trains.
 type Seat struct {
 	TrainID        int64
 	MergeRequestID int64
@@ -81,7 +81,7 @@ type Seat struct {
 	OperationID    string
 	Status         SeatStatus
 	Approved       bool  // when last looked at; a seat that was approved is lost when that ends
-	Seq            int64 // order of joining on this train
+	Seq            int64 // order of joining; kept when it is carried over
 	Position       int   // WAITING: place in line, 1 is promoted next; else 0
 	Version        int64
 }
@@ -91,7 +91,7 @@ type TrainView struct {
 	Train      Train
 	Queue      Queue
 	Repository Repository
-	Seats      []Seat // all of them in the order of Seq, those that are not live included
+	Seats      []Seat // all of them in the order of Seq, those that are not live included; who was carried over is on the next train
 }
 
 // TrainFilter narrows a list of trains.

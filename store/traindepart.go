@@ -110,7 +110,9 @@ func (t *tx) depart(ctx context.Context, d bot.Departure) (gone departed, err er
 	if err := t.empty(ctx, &train, leaving, bot.SeatDeparted); err != nil {
 		return gone, err
 	}
-	if err := t.empty(ctx, &train, staying, bot.SeatCancelled); err != nil {
+	if d.Next != nil {
+		train.Confirmed = 0 // the rest moves to the next train as it is
+	} else if err := t.empty(ctx, &train, staying, bot.SeatCancelled); err != nil {
 		return gone, err
 	}
 	train.Status = bot.TrainDeparted
@@ -118,7 +120,7 @@ func (t *tx) depart(ctx context.Context, d bot.Departure) (gone departed, err er
 		return gone, err
 	}
 	if d.Next != nil {
-		if gone.next, gone.carried, err = t.carryOver(ctx, train.Train, *d.Next, staying); err != nil {
+		if gone.next, gone.carried, err = t.carryOver(ctx, train, *d.Next, staying); err != nil {
 			return gone, err
 		}
 	}
@@ -160,28 +162,39 @@ func stands(op bot.Operation, version int64) bool {
 	return op.Version == version || op.Version == version+1 && (op.Reason == bot.ReasonPromoted || op.Reason == bot.ReasonApproved)
 }
 
-// carryOver opens the departure after a train and seats those who stay on it, in order.
-func (t *tx) carryOver(ctx context.Context, from bot.Train, next bot.NextTrain, staying []bot.Seat) (id int64, carried []bot.Seat, err error) {
+// carryOver opens the departure after a train and moves the seats of those who stay to it, in order. Moved and not inserted anew: InnoDB locks the gaps
+// around a key that is inserted right after it was taken away, and whoever joins another train would wait for this departure.
+func (t *tx) carryOver(ctx context.Context, from heldTrain, next bot.NextTrain, staying []bot.Seat) (id int64, carried []bot.Seat, err error) {
 	confirmed := min(len(staying), next.Seats)
-	id, fresh, err := t.insertTrain(ctx, from.QueueID, from.Name, true, next.DepartsAt, next.ClosesAt, next.Seats, confirmed, int64(len(staying)+1))
+	id, fresh, err := t.insertTrain(ctx, from.QueueID, from.Name, true, next.DepartsAt, next.ClosesAt, next.Seats, confirmed, from.nextSeq)
 	if err != nil {
 		return 0, nil, err
 	}
 	if !fresh {
 		return 0, nil, t.fail(fmt.Errorf("another train %q of queue %d is open: the database was written by something else", from.Name, from.QueueID))
 	}
-	rows := make([][]any, 0, len(staying))
+	last := int64(0) // in the order of joining, who still has a seat
+	operations := make([]string, 0, len(staying))
 	for i, seat := range staying {
-		seat.TrainID, seat.Status, seat.Seq, seat.Position, seat.Version = id, bot.SeatConfirmed, int64(i+1), 0, 1
-		if i >= confirmed {
-			seat.Status, seat.Position = bot.SeatWaiting, i+1-confirmed
+		seat.TrainID, seat.Status, seat.Position, seat.Version = id, bot.SeatWaiting, i+1-confirmed, seat.Version+1
+		if i < confirmed {
+			seat.Status, seat.Position, last = bot.SeatConfirmed, 0, seat.Seq
 		}
-		carried = append(carried, seat)
-		rows = append(rows, []any{id, seat.MergeRequestID, seat.OperationID, seat.Status, seat.Approved, seat.Seq})
+		carried, operations = append(carried, seat), append(operations, seat.OperationID)
 	}
-	_, err = t.insertRows(ctx, nil, `INSERT INTO train_seat (train_id, subject_id, operation_id, status, approved, queue_seq, created_at, updated_at) VALUES `,
-		`(?, ?, ?, ?, ?, ?, {now}, {now})`, rows)
-	return id, carried, err
+	slices.Sort(operations)
+	for chunk := range slices.Chunk(operations, chunkSize) {
+		n, err := t.exec(ctx, `UPDATE train_seat SET train_id = ?, status = CASE WHEN queue_seq <= ? THEN ? ELSE ? END, version = version + 1, updated_at = {now}
+			WHERE train_id = ? AND live_operation IN (`+list(len(chunk))+`)`,
+			append([]any{id, last, bot.SeatConfirmed, bot.SeatWaiting, from.ID}, anys(chunk)...)...)
+		if err != nil {
+			return 0, nil, err
+		}
+		if n != int64(len(chunk)) {
+			return 0, nil, t.unlessHeldTrain(from, nil)
+		}
+	}
+	return id, carried, nil
 }
 
 // admitAll puts operations into the waiting set in their order, each at the tail of its lane.

@@ -305,6 +305,10 @@ var mutations = []mutation{
 	{"train: departs once, and not before", []edit{{inDepart, "if !train.Due {", "if false {"}}, "depart/waits until it is due, and is done once", "sqlite"},
 	{"train: departs with what was looked at", []edit{{inDepart, "if ok && stands(ops[i].op, version) &&", "if _ = version; ok &&"}}, "depart/passes over what changed since it was looked at", "sqlite"},
 	{"train: a seat too many departs empty", []edit{{inDepart, "|| len(goes) < train.Seats)", "|| len(goes) < train.Capacity)"}}, "depart/a seat too many is given to nobody", "sqlite"},
+	{"train: who is carried over keeps the key of the seat", slices.Concat(impatient, []edit{
+		{inDepart, "live_operation IN (`+list(len(chunk))+`)`,\n\t\t\tappend(", "operation_id IN (`+list(len(chunk))+`)`,\n\t\t\tappend("},
+		{inDepart, "	for chunk := range slices.Chunk(operations, chunkSize) {\n\t\tn, err :=", "	for chunk := range slices.Chunk(operations, chunkSize) {\n\t\tif _, err := t.exec(ctx, `UPDATE train_seat SET status = 3 WHERE train_id = ? AND operation_id IN (`+list(len(chunk))+`)`, append([]any{from.ID}, anys(chunk)...)...); err != nil {\n\t\t\treturn 0, nil, err\n\t\t}\n\t\tn, err :="},
+	}), "train/delays nobody but who wants the same train (I3)", "mysql"},
 	{"train: statements grow with chunks", []edit{{inDialect, "const chunkSize = 500", "const chunkSize = 25"}}, "depart/with a thousand seats in statements that grow with chunks", "sqlite"},
 	{"train: a join is found after a lost commit", []edit{{inBoard, "WHERE dedupe_key = ? AND action = ?", "WHERE 1 = 0 AND dedupe_key = ? AND action = ?"}}, "train/is found again after a lost commit", "sqlite"},
 	{"train: a departure is found after a lost commit", []edit{{inDepart, "WHERE dedupe_key = ? AND detail = ?", "WHERE 1 = 0 AND dedupe_key = ? AND detail = ?"}}, "train/is found again after a lost commit", "sqlite"},

@@ -77,9 +77,20 @@ func trainStatements(t *testing.T, db Database) {
 // holdJoin stops a join of a train before its COMMIT.
 func (w *world) holdJoin(train bot.Train, number int) holding {
 	w.Helper()
-	s, b := w.Open(w), w.boarding(train, number, 1, false)
-	_, err := s.RecordMR(w.Context(), w.repo.ID, b.Application.MR) // so that the first COMMIT behind a write of the train is the join's
-	w.must(err)
+	b := w.boarding(train, number, 1, false)
+	return w.holdTrainAt(fmt.Sprintf("a join of train %d", train.ID), func(s *store.Store) error {
+		result, err := s.Board(context.Background(), b)
+		if err == nil && result.Outcome != bot.BoardingDone {
+			err = fmt.Errorf("outcome %d", result.Outcome)
+		}
+		return err
+	})
+}
+
+// holdTrainAt runs work on an instance of its own up to the COMMIT behind its write of a train.
+func (w *world) holdTrainAt(what string, work func(s *store.Store) error) holding {
+	w.Helper()
+	s := w.Open(w)
 	held, release := make(chan struct{}), make(chan struct{})
 	wrote := false
 	w.Intercept(s, func(statement string, _ []any) error {
@@ -92,26 +103,20 @@ func (w *world) holdJoin(train bot.Train, number int) holding {
 		return nil
 	})
 	done := make(chan error, 1)
-	go func() {
-		result, err := s.Board(context.Background(), b)
-		if err == nil && result.Outcome != bot.BoardingDone {
-			err = fmt.Errorf("outcome %d", result.Outcome)
-		}
-		done <- err
-	}()
+	go func() { done <- work(s) }()
 	select {
 	case <-held:
 	case err := <-done:
-		w.Fatalf("the join came to no COMMIT: %v", err)
+		w.Fatalf("%s came to no COMMIT: %v", what, err)
 	}
 	end := sync.OnceFunc(func() {
 		close(release)
 		if err := <-done; err != nil {
-			w.Errorf("the join that was held: %v", err)
+			w.Errorf("%s that was held: %v", what, err)
 		}
 	})
 	w.Cleanup(end)
-	return holding{fmt.Sprintf("a join of train %d", train.ID), end}
+	return holding{what, end}
 }
 
 // Whoever reads a train to write it waits for who does the same, and reads what is then.
@@ -143,8 +148,8 @@ func trainOneByOne(t *testing.T, db Database) {
 	w.invariants()
 }
 
-// A train's row is locked by who wants that train. Admissions, a claim, and joins of another train of the same queue are done while it is held, and
-// were one of them to wait, it would wait for the end of the transaction that waits for it.
+// A train's row is locked by who wants that train. Admissions, a claim, and joins of another train of the same queue are done while it is held, by a join and
+// by a departure with many to carry over, and were one of them to wait, it would wait for the end of the transaction that waits for it.
 func trainBeside(t *testing.T, db Database) {
 	w := newWorld(t, db)
 	train, other := w.openTrain(w.queue, "nightly", 10), w.openTrain(w.queue, "weekly", 10)
@@ -155,7 +160,7 @@ func trainBeside(t *testing.T, db Database) {
 		return
 	}
 	w.ids = scattered
-	w.seated(train, 2001, 50)
+	ops := w.seated(train, 2001, 50)
 	w.crowd(100)
 	ws := w.writers(4)
 	joined := ws.number.Load() + 500_000
@@ -167,7 +172,9 @@ func trainBeside(t *testing.T, db Database) {
 			var boardings []bot.Boarding
 			for range 5 {
 				joined++
-				boardings = append(boardings, w.boarding(other, int(joined), 1, false))
+				b := w.boarding(other, int(joined), 1, false)
+				b.Application.OperationID = scattered(int(joined)) // anywhere among those that hold a seat
+				boardings = append(boardings, b)
 			}
 			all.Go(func() {
 				for _, b := range boardings {
@@ -196,6 +203,22 @@ func trainBeside(t *testing.T, db Database) {
 	show("admissions beside "+h.what, ws.admit(few))
 	show("joins of the other train beside it", joins())
 	w.claim(w.queue, 50)
+	if n := w.lockWaits(); n != 0 {
+		t.Errorf("%d transactions wait", n)
+	}
+	h.release()
+
+	d := w.departure(train, 5, ops[:4]...)
+	w.past(train, "departs_at", "closes_at")
+	h = w.holdTrainAt(fmt.Sprintf("a departure of train %d", train.ID), func(s *store.Store) error {
+		result, err := s.Depart(context.Background(), d)
+		if err == nil && (len(result.Admitted) != 4 || len(result.Carried) != 47) {
+			err = fmt.Errorf("%d admitted, %d carried over", len(result.Admitted), len(result.Carried))
+		}
+		return err
+	})
+	show("admissions beside "+h.what, ws.admit(few))
+	show("joins of the other train beside it", joins())
 	if n := w.lockWaits(); n != 0 {
 		t.Errorf("%d transactions wait", n)
 	}

@@ -7,8 +7,7 @@ INSERT INTO train (id, queue_id, name, status, scheduled, departs_at, closes_at,
 
 INSERT INTO train_seat (id, train_id, subject_id, operation_id, status, approved, queue_seq, version, created_at, updated_at) VALUES
   (901, 801, 706, '00000000-0000-4000-8000-000000000006', 4, 1, 1, 2, {day 2}, {day 3}),
-  (902, 801, 705, '00000000-0000-4000-8000-000000000005', 3, 0, 2, 2, {day 2}, {day 3}),
-  (903, 802, 705, '00000000-0000-4000-8000-000000000005', 1, 0, 1, 1, {day 3}, {day 3});
+  (902, 802, 705, '00000000-0000-4000-8000-000000000005', 1, 0, 2, 2, {day 2}, {day 3});
 
 INSERT INTO approval_request (id, queue_id, merge_request_id, status, drafter, decider, reason, version, created_at, updated_at) VALUES
   (1001, 70, 702, 1, 'ann', '', '', 3, {day 5}, {day 6}),
