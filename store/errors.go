@@ -41,7 +41,6 @@ var (
 	keyDelivery         = uniqueKey{"uk_delivery", "delivery.host, delivery.delivery_key"}
 	keyOutbox           = uniqueKey{"uk_outbox", "outbox.kind, outbox.target"}
 	keyOpenTrain        = uniqueKey{"uk_train_open", "train.queue_id, train.open_name"}
-	keyLiveSeat         = uniqueKey{"uk_seat_live", "train_seat.live_operation"}
 	keyJobRun           = uniqueKey{"PRIMARY", "job_run.name"}
 	keyLiveCurated      = uniqueKey{"uk_curated_live", "approval_request.live_mr"}
 )

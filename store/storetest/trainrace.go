@@ -94,7 +94,7 @@ func crowdedTrain(t *testing.T, db Database) {
 					return
 				}
 				m := w.moveTo(view.Operation, bot.OperationClosed)
-				result, err := bot.MoveResult(0), error(nil)
+				var result bot.MoveResult
 				if i%2 == 0 {
 					result, err = s.Move(t.Context(), m)
 				} else {
