@@ -2,6 +2,7 @@ package curated_test
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
@@ -107,7 +108,7 @@ func TestASubmissionTellsEverythingAtOnce(t *testing.T) {
 	draft := w.opens(file("draft", "x\n"))
 	w.must(w.fake.SetDraft(path, draft, "ada", true))
 	w.must(w.fake.SetBranch(path, "release", w.tip("main"), "ada"))
-	elsewhere := w.opens(file("elsewhere", "x\n"))
+	elsewhere := w.opens(file("shared.txt", "elsewhere\n")) // a conflict, were it merged
 	w.must(w.fake.Retarget(path, elsewhere, "ada", "release"))
 	_, err = w.fake.Commit(path, "batchbot/7-0a1b2c3d/main", "main", "ada", "Batch", file("batch", "x\n"))
 	w.must(err)
@@ -297,6 +298,21 @@ func TestADraftThatChangesWhileItIsCheckedIsNotSubmitted(t *testing.T) {
 	result, err = w.desk.Save(t.Context(), on("ada"), curated.Draft{ID: id, Rows: rowsOf(a, b)})
 	w.must(err)
 	w.wantOutcome(result, curated.AlreadySubmitted)
+}
+
+// A push in the last instant is seen by git: what was read of the host is not what would be merged.
+func TestAPushWhileItIsCheckedIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.opens(file("a", "a\n")), w.opens(file("b", "b\n"))
+	id := w.drafts(a, b)
+	w.desk.Git = editing{w.desk.Git, func() {
+		_, err := w.fake.PushTo(path, b, file("b", "changed\n"))
+		w.must(err)
+	}}
+	result, err := w.desk.Submit(t.Context(), on("ada"), id, 0)
+	w.must(err)
+	w.wantProblems(result, fmt.Sprintf("head row 2 !%d: was pushed to while it was checked: try again", b))
 }
 
 func TestATargetThatIsGoneIsTold(t *testing.T) {

@@ -71,6 +71,14 @@ func (w *world) wantSet(id int64, status bot.CuratedStatus, reason string) {
 	}
 }
 
+// branchOf is the branch of a batch on the host.
+func (w *world) branchOf(batchID int64) string {
+	w.t.Helper()
+	view, err := w.store.BatchView(w.t.Context(), batchID)
+	w.must(err)
+	return view.Batch.Branch(w.queue.Target)
+}
+
 // rode lists who was ever claimed by each batch, in order.
 func (w *world) rode() (batches [][]int) {
 	w.t.Helper()
@@ -144,6 +152,9 @@ func TestAConflictTakesTheWholeSetOut(t *testing.T) {
 		"CURATED 2 ALL_EVICTED: testing the 3 members of curated batch 1 together",
 		"FRESH 1 LANDED: testing the one that waits; 2.0 % of changes break CI here",
 	)
+	if sha, err := w.fake.Branch(path, w.branchOf(1)); err != nil || sha != "" {
+		t.Errorf("what was left of the set was pushed as %s, %v", sha, err)
+	}
 	for _, b := range w.batches() {
 		if b.Code == bot.CodeAllEvicted && (b.MRNumber != 0 || !strings.Contains(b.Message, "a member of curated batch 1 was lost")) {
 			t.Errorf("the batch of the set: %+v", b)

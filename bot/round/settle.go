@@ -151,10 +151,7 @@ func (d *Driver) settleFailed(ctx context.Context, t tick) (Result, error) {
 	for _, m := range t.members {
 		o := bot.MemberOutcome{OperationID: m.ID, To: bot.OperationWaiting, Reason: reason, Cohort: red.Cohort}
 		switch {
-		case red.Fail && t.batch.Kind == bot.BatchCurated:
-			// A retry by itself would land it without the others.
-			o = bot.MemberOutcome{OperationID: m.ID, To: bot.OperationRejected, Reason: bot.ReasonCIRed, Detail: t.batch.Message, Notify: true}
-		case red.Fail:
+		case red.Fail: // of a curated batch the store makes it REJECTED: a retry by itself would land it without the others
 			o = bot.MemberOutcome{OperationID: m.ID, To: bot.OperationFailed, Reason: bot.ReasonCIRed, Detail: t.batch.Message, Notify: true}
 		case s.Code == bot.CodeAllEvicted: // somebody left a curated batch, and the others are here still
 			o = bot.MemberOutcome{OperationID: m.ID, To: bot.OperationRejected, Reason: bot.ReasonSetBroken, Detail: t.batch.Message, Notify: true}
@@ -217,7 +214,7 @@ func (d *Driver) cannotSettle(ctx context.Context, t tick, cause error) (Result,
 	}
 	result, err := d.change(ctx, t, "blocked: cannot tell what became of the batch MR", bot.BatchChange{
 		Status: bot.BatchBlocked, Code: bot.CodeHostGone, Refusals: t.batch.Refusals, CIConclusion: t.batch.CIConclusion,
-		Message: message + ", see the log for why; close or merge it by hand",
+		Message: message + ", see the log for why; close or merge it by hand, or say what became of it with `batchbot batch settle`",
 	}, false)
 	if err != nil {
 		return result, fmt.Errorf("%w (while: %w)", err, cause)
