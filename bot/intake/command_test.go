@@ -326,6 +326,31 @@ func TestTheFileOfTheTargetCounts(t *testing.T) {
 	}
 }
 
+// A host says of a file on a branch that does not exist, even for a moment, that it is not there. That is no reason to fall back to the defaults, which
+// may ask for less than the file did.
+func TestATargetThatIsGoneKeepsItsSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.host.files["main"] = "main release"
+	w.opens(1)
+	w.says(ada, 1, "/batch")
+	delete(w.host.files, "main")
+	w.host.deleted = map[string]bool{"main": true}
+	w.opens(2)
+	w.says(ada, 2, "/batch")
+	w.replies("does not exist")
+	if q := w.rows.queues[0]; q.Settings.MaxBatchSize != 7 || q.SettingsBlob != "blob of main release" {
+		t.Errorf("queue %+v", q)
+	}
+	// Without the file on a branch that exists the defaults are meant.
+	w.host.deleted = nil
+	w.says(ada, 2, "/batch")
+	w.stands(2, bot.OperationPendingApproval, first)
+	if q := w.rows.queues[0]; q.SettingsBlob != "" {
+		t.Errorf("queue %+v", q)
+	}
+}
+
 func TestTwiceIsOnce(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"/batch", "/batch cancel", "/batch retry", "/batch status", "/batch help", "/batch nonsense"} {

@@ -44,6 +44,16 @@ func (a *Applier) queue(ctx context.Context, repo bot.Repository, target string)
 	switch {
 	case errors.Is(err, bot.ErrNotFound) && target == repo.DefaultBranch:
 		settings, blob = bot.DefaultQueueSettings(target), ""
+		if exists && existing.SettingsBlob == "" {
+			break // as before
+		}
+		// On a branch that is gone, even for a moment, there is no file either. The defaults may ask for less than the file did.
+		switch _, err := host.ReadBranch(ctx, repo, target); {
+		case errors.Is(err, bot.ErrNotFound):
+			return foundQueue{refusal: message.NoTarget(target)}, nil
+		case err != nil:
+			return foundQueue{}, fmt.Errorf("reading branch %s of %s: %w", target, repo.Path, err)
+		}
 	case errors.Is(err, bot.ErrNotFound):
 		return foundQueue{refusal: message.NoQueue(target, []string{repo.DefaultBranch})}, nil
 	case err != nil:

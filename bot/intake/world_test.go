@@ -227,6 +227,7 @@ type fakeHost struct {
 	approvals    map[int]bot.Approvals
 	permissions  map[string]bot.Permission
 	files        map[string]string // by branch
+	deleted      map[string]bool   // branches that are gone
 	comments     []bot.Comment
 	reviews      map[int][]bot.Comment
 	reviewsGone  bool
@@ -263,6 +264,17 @@ func (h *fakeHost) ReadFile(_ context.Context, _ bot.Repository, branch, _ strin
 		return nil
 	})
 	return content, blob, err
+}
+
+func (h *fakeHost) ReadBranch(_ context.Context, _ bot.Repository, branch string) (tip string, err error) {
+	err = h.steps.do("ReadBranch", func() error {
+		if h.deleted[branch] {
+			return bot.ErrNotFound
+		}
+		tip = first
+		return nil
+	})
+	return tip, err
 }
 
 func (h *fakeHost) ReadRepository(_ context.Context, repo bot.Repository) (r bot.HostRepository, err error) {

@@ -161,6 +161,7 @@ func texts() map[string]string {
 		"reply_draft":           Refused(bot.Obstacle(bot.MRSnapshot{State: bot.MROpen, Draft: true})),
 		"reply_no_queue":        NoQueue("feature/x", []string{"main", "release/1.2"}),
 		"reply_no_queue_at_all": NoQueue("main", nil),
+		"reply_no_target":       NoTarget("main"),
 		"reply_bad_settings":    BadSettings("main", "line 3: unknown key max_batchsize"),
 		"reply_kept_settings":   KeptSettings("main", "line 3: unknown key max_batchsize"),
 		"reply_unsuitable":      Unsuitable("main", bot.LandingObstacle(bot.LandByMerge, bot.TargetRules{SquashOnly: true})),

@@ -68,6 +68,11 @@ func NoQueue(target string, branches []string) string {
 		". Change the target of this merge request, or ask a maintainer to add the branch to the file `.batchbot.yml` on that branch.\n"
 }
 
+// NoTarget refuses an application to a branch that is not there.
+func NoTarget(target string) string {
+	return "The branch " + code(target) + " does not exist at the moment, so nothing can land on it. Restore it, or change the target, and comment `/batch` again.\n"
+}
+
 // BadSettings refuses an application because the repository file cannot be used and there are no earlier settings.
 func BadSettings(target, problem string) string {
 	return "The file `.batchbot.yml` on " + code(target) + " cannot be used: " + sentence(detail(problem)) + " Mend it there and comment `/batch` again.\n"
