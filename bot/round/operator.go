@@ -109,7 +109,7 @@ func decideOrder(v view, o bot.OperatorOrder, unasked bool) ruling {
 	switch o.Word {
 	case bot.WordMerged:
 		switch {
-		case landed:
+		case landed && (v.headLanded || !o.Force): // what the host calls merged, git has to show: settleLanded looks
 			return ruling{action: action{verb: settleLanded, why: "settle it as landed"}}
 		case o.Force:
 			return ruling{forced: true, action: action{verb: settleLanded, why: "settle it as landed, although " + v.queue.Target + " does not contain what was tested"}}

@@ -109,6 +109,20 @@ func TestAnOperatorsWordIsHeldAgainstTheHost(t *testing.T) {
 		w.wantStatus(numbers[0], bot.OperationMerged, bot.ReasonLanded)
 		w.wantAudit("olga", "settle", 1)
 	})
+	t.Run("merged by force ends what was taken off the target", func(t *testing.T) {
+		t.Parallel()
+		w := manual(t, fakehost.FaceGitHub)
+		number := w.waiting(file("a", "a\n"))
+		b := w.runTo(bot.PhaseOpened)
+		_, err := w.fake.MergeMR(path, b.MRNumber, "bob")
+		w.must(err)
+		w.must(w.fake.SetBranch(path, "main", b.BaseSHA, "bob"))
+		w.accepted(bot.OperatorOrder{Word: bot.WordMerged, Force: true})
+		if last := w.batches()[0]; last.Status != bot.BatchSucceeded || !last.Differs || !strings.Contains(last.Message, "olga") {
+			t.Errorf("the batch ended as %+v", last)
+		}
+		w.wantStatus(number, bot.OperationMerged, bot.ReasonLanded)
+	})
 	t.Run("resume goes on where it stood", func(t *testing.T) {
 		t.Parallel()
 		var numbers []int
