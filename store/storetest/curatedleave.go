@@ -629,7 +629,8 @@ func curatedPlans(t *testing.T, db Database) {
 		for part, index := range hotSets {
 			if strings.Contains(flat, part) {
 				delete(unmet, part)
-				if !strings.Contains(plan, index) {
+				// A unique key that has no such row is answered before there is a plan.
+				if !strings.Contains(plan, index) && !strings.Contains(plan, "no matching row in const table") {
 					t.Errorf("not by %s:\n%s\n%s", index, statement, plan)
 				}
 			}
