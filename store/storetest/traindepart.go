@@ -237,6 +237,7 @@ var hotTrains = map[string]string{
 	"t.queue_id = ? AND t.open_name IS NOT NULL":           "train_",
 	"queue_id = ? AND open_name = ?":                       "uk_train_open",
 	"WHERE train_id = ? AND subject_id = ? AND status = ?": "uk_seat_subject",
+	"WHERE train_id = ? AND live_operation IN":             "_seat_",
 }
 
 func departPlans(t *testing.T, db Database) {
@@ -256,6 +257,7 @@ func departPlans(t *testing.T, db Database) {
 	if w.severalWriters() {
 		w.execute(`ANALYZE TABLE train, train_seat, operation, binding`)
 	}
+	departure := w.departure(train, 2, w.read(operationID(2003)))
 	seen := make(map[string][]any)
 	db.Intercept(w.store, func(statement string, args []any) error {
 		seen[statement] = args
@@ -274,6 +276,11 @@ func departPlans(t *testing.T, db Database) {
 		func() error { _, _, err := w.store.SeatOf(t.Context(), operationID(2007)); return err },
 		func() error {
 			_, err := w.store.OpenTrain(t.Context(), bot.TrainSpec{QueueID: w.queue.ID, Name: "weekly", DepartsAt: train.DepartsAt, ClosesAt: train.ClosesAt})
+			return err
+		},
+		func() error {
+			w.past(train, "departs_at", "closes_at")
+			_, err := w.store.Depart(t.Context(), departure)
 			return err
 		},
 	} {

@@ -15,6 +15,7 @@ import (
 var trainRaceTests = tests{
 	"sixty-four join and leave at once, and nobody is skipped": crowdedTrain,
 	"of eight that let a train depart one does":                departRace,
+	"trains of many queues depart at the same time":            departTogether,
 	"a departure meets who leaves, joins and is approved":      departMeets,
 	"one merge request joins two trains at once":               twoTrains,
 	"many open the same train":                                 openRace,
@@ -168,6 +169,35 @@ func departRace(t *testing.T, db Database) {
 		if n, want := r.value(`SELECT COUNT(*) FROM merge_batch_request`), min(2, len(approved)); n != want {
 			t.Errorf("%d of %d were admitted", n, want)
 		}
+	})
+}
+
+// The usual hour: every queue has a nightly train. Their next trains take neighbouring entries of one unique key, which a departure has just given back.
+func departTogether(t *testing.T, db Database) {
+	r := newRace(t, db, 4)
+	queues := []bot.Queue{r.queue}
+	for i := range 5 {
+		queues = append(queues, r.newQueue(fmt.Sprint("release-", i)))
+	}
+	r.rounds(func(int) {
+		var departures []bot.Departure
+		for _, q := range queues {
+			train := r.openTrain(q, "nightly", 2)
+			var approved []bot.Operation
+			for range 4 {
+				if op := r.board(train, r.next(), 1, true).Operation; r.number%2 == 0 {
+					approved = append(approved, op)
+				}
+			}
+			departures = append(departures, r.departure(train, 2, approved...))
+			r.past(train, "departs_at", "closes_at")
+		}
+		r.each(len(departures), func(s *store.Store, i int) {
+			result, err := s.Depart(t.Context(), departures[i])
+			if err != nil || !result.Done || len(result.Admitted) != 2 || len(result.Carried) != 2 || result.Next.QueueID != queues[i].ID {
+				t.Errorf("%s: %+v, %v", queues[i].Target, result, err)
+			}
+		})
 	})
 }
 
