@@ -18,9 +18,6 @@ func (w *world) at(day, hour, minute int) time.Time {
 	return time.Date(2000, 1, day, hour, minute, 0, 0, time.UTC)
 }
 
-// until lets time pass.
-func (w *world) until(at time.Time) { time.Sleep(time.Until(at)) }
-
 func TestATrainIsOpenFromTheFirstTickOn(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(w *world) {

@@ -178,3 +178,6 @@ func (w *world) departs(result Result, name string, admitted, carried []int) Dep
 	}
 	return d
 }
+
+// until lets time pass.
+func (w *world) until(at time.Time) { time.Sleep(time.Until(at)) }
