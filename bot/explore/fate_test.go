@@ -78,6 +78,8 @@ func (w *world) judge(s *stop) verdict {
 
 // strike lets an instance or the database suffer what is drawn for a write, except for what the write itself has to do.
 func (w *world) strike(in *instance, at point, f fault) {
+	w.counting.Lock()
+	defer w.counting.Unlock()
 	step := w.counts.steps
 	switch f {
 	case dieBefore:
@@ -102,7 +104,12 @@ func (w *world) strike(in *instance, at point, f fault) {
 	}
 }
 
-func (w *world) race(r race) { w.counts.matrix.race(w.counts.steps, r) }
+// race counts an event. CI's are drawn by whoever pushed, at moments that nothing orders but the clock.
+func (w *world) race(r race) {
+	w.counting.Lock()
+	defer w.counting.Unlock()
+	w.counts.matrix.race(w.counts.steps, r)
+}
 
 // disturb has people or fate do something.
 func (w *world) disturb() {

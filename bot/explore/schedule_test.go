@@ -60,6 +60,7 @@ type world struct {
 	violation string
 	flaked    bool // CI failed for nothing at least once
 	counts    counts
+	counting  sync.Mutex // the steps and the matrix of counts
 
 	jump    func(by time.Duration) // of the database's clock; nil: it cannot
 	gone    string                 // where the deleted target stood
@@ -183,7 +184,9 @@ func (w *world) play() {
 
 // step lets one thing happen.
 func (w *world) step() {
+	w.counting.Lock()
 	w.counts.steps++
+	w.counting.Unlock()
 	synctest.Wait() // whoever was let go has come to rest: one thing at a time, or a seed is no schedule
 	time.Sleep(time.Duration(1+w.rng.IntN(20000)) * time.Microsecond)
 	synctest.Wait()
@@ -304,7 +307,7 @@ func (w *world) calm() {
 	w.log("from here on nothing fails any more")
 	w.quiet, w.flaky = true, false
 	w.down.Store(0)
-	w.host.refuses = refusal{}
+	w.host.refuse(refusal{})
 	for i, in := range w.instances {
 		in.asleep = false
 		if in.isDead() {

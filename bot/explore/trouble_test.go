@@ -130,11 +130,17 @@ var errUnauthorized = errors.New("the host refuses the credentials (401)")
 
 // refuseCredentials makes the host refuse whatever the bot asks, or wants to change.
 func (w *world) refuseCredentials() string {
-	w.host.mu.Lock()
-	defer w.host.mu.Unlock()
-	w.host.refuses = refusal{time.Now().Add(time.Duration(5+w.rng.IntN(50)) * time.Second), w.rng.IntN(3) == 0}
+	r := refusal{time.Now().Add(time.Duration(5+w.rng.IntN(50)) * time.Second), w.rng.IntN(3) == 0}
+	w.host.refuse(r)
 	w.race(e12Credentials)
-	return fmt.Sprintf("the bot's credentials are refused until %s, writes only: %v", w.host.refuses.until.UTC().Format("15:04:05"), w.host.refuses.writes)
+	return fmt.Sprintf("the bot's credentials are refused until %s, writes only: %v", r.until.UTC().Format("15:04:05"), r.writes)
+}
+
+// refuse begins a refusal, or ends one with the zero value. Instances that were let go may be about to ask.
+func (h *host) refuse(r refusal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refuses = r
 }
 
 // refused is the answer of a host that refuses the credentials, nil where it does not.
