@@ -43,7 +43,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		needs string
 	}{
 		{call{board, "POST", "/api/v1/curated", `{}`, nil}, "write"},
-		{call{board, "PUT", set + "/rows", `{"rows": []}`, nil}, "write"},
+		{call{board, "PUT", set + "/rows", `{"rows": []}`, whatever}, "write"},
 		{call{board, "POST", set + "/submit", "", nil}, "write"},
 		{call{board, "POST", set + "/approve", "", nil}, "write"},
 		{call{board, "POST", set + "/reject", "", nil}, "write"},
@@ -110,7 +110,7 @@ func TestMethodsAndPaths(t *testing.T) {
 	for _, path := range []string{"/api/v1/trains/1/seats/0", "/api/v1/trains/1/seats/3000000000", "/api/v1/trains/7/seats/1"} {
 		w.wants(404, "not-found", call{release, "DELETE", path, "", nil})
 	}
-	w.wants(404, "not-found", call{release, "PUT", "/api/v1/curated/777/rows", `{"rows": []}`, nil})
+	w.wants(404, "not-found", call{release, "PUT", "/api/v1/curated/777/rows", `{"rows": []}`, whatever})
 	w.wants(404, "not-found", call{operator, "PATCH", "/api/v1/trains/7", `{"seats": 1}`, nil})
 	w.wants(404, "not-found", call{operator, "DELETE", "/api/v1/trains/7", "", nil})
 

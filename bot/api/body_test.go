@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -40,7 +41,7 @@ func TestRowNumbersThatAreNone(t *testing.T) {
 			"rows[0].row_no is missing", "rows[0].mr is missing", "rows[2].row_no is not a whole number", "rows[2].mr is missing"},
 	} {
 		for _, c := range []call{
-			{release, "PUT", set + "/rows", `{"rows": ` + rows + `}`, nil},
+			{release, "PUT", set + "/rows", `{"rows": ` + rows + `}`, whatever},
 			{release, "POST", "/api/v1/curated", fmt.Sprintf(`{"queue": %d, "rows": %s}`, w.queue.ID, rows), nil},
 		} {
 			r := w.wants(422, "invalid", c)
@@ -70,7 +71,9 @@ func TestBodiesThatAreNone(t *testing.T) {
 	w := newWorld(t)
 	set := w.drafts(w.opens(1)...)
 	put := func(body string, header map[string]string) call {
-		return call{release, "PUT", set + "/rows", body, header}
+		headers := maps.Clone(whatever)
+		maps.Copy(headers, header)
+		return call{release, "PUT", set + "/rows", body, headers}
 	}
 	const good = `{"rows": [{"row_no": 1, "mr": 1}]}`
 	many := make([]int, 1001)
@@ -139,7 +142,7 @@ func FuzzRows(f *testing.F) {
 	set := w.drafts(w.opens(1)...)
 	f.Fuzz(func(t *testing.T, list string) {
 		w := &world{TB: t, url: w.url, log: w.log}
-		r := w.do(call{release, "PUT", set + "/rows", `{"rows": ` + list + `}`, nil})
+		r := w.do(call{release, "PUT", set + "/rows", `{"rows": ` + list + `}`, whatever})
 		switch r.status {
 		case 200:
 			var sent []struct {

@@ -196,7 +196,7 @@ func TestTheDocumentAndTheProblemsAreTheSame(t *testing.T) {
 	}
 	statuses := map[string]int{
 		"BadRequest": 400, "Unauthorized": 401, "Forbidden": 403, "NotFound": 404, "MethodNotAllowed": 405, "Conflict": 409, "RequestEntityTooLarge": 413,
-		"UnsupportedMediaType": 415, "UnprocessableEntity": 422, "ServiceUnavailable": 503,
+		"UnsupportedMediaType": 415, "UnprocessableEntity": 422, "PreconditionRequired": 428, "ServiceUnavailable": 503,
 	}
 	var kinds []string
 	schema := theContract().doc.Components.Schemas["Problem"].Value

@@ -135,7 +135,8 @@ func (a *API) createCurated(ctx context.Context, q *request) (answer, error) {
 	})
 }
 
-// replaceRows is a PUT: sent again it says the same.
+// replaceRows is a PUT of the whole set, so it says which version it replaces: of two edits of what was read at once, the second would undo the first
+// unseen.
 func (a *API) replaceRows(ctx context.Context, q *request) (answer, error) {
 	id, p := idOf(q, "id", "a curated batch")
 	if p != nil {
@@ -144,6 +145,9 @@ func (a *API) replaceRows(ctx context.Context, q *request) (answer, error) {
 	version, p := expectedVersion(q)
 	if p != nil {
 		return answer{}, p
+	}
+	if len(q.Header.Values("If-Match")) == 0 {
+		return answer{}, versionNeeded.because("send If-Match with the ETag of the curated batch as it was read, or with * to replace its rows whatever they are")
 	}
 	draft := curated.Draft{ID: id, Version: version}
 	o, p := parse(q.body, "rows")

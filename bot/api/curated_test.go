@@ -36,7 +36,7 @@ func TestACuratedBatchFromDraftToApproval(t *testing.T) {
 		t.Errorf("submitted, it is %s", submitted.body)
 	}
 	w.wants(409, "already-submitted", w.act(set, "submit"))
-	w.wants(409, "already-submitted", call{release, "PUT", set + "/rows", `{"rows": []}`, nil})
+	w.wants(409, "already-submitted", call{release, "PUT", set + "/rows", `{"rows": []}`, whatever})
 
 	rejected := w.wants(200, "", call{manager, "POST", set + "/reject", `{"reason": "after the release"}`, nil})
 	if rejected.text("status") != "REJECTED" || rejected.text("reason") != "after the release" || rejected.text("decider") != "api:manager" {
@@ -52,7 +52,7 @@ func TestACuratedBatchFromDraftToApproval(t *testing.T) {
 	for _, verb := range []string{"submit", "approve", "reject", "cancel"} {
 		w.wants(409, "already-decided", call{manager, "POST", set + "/" + verb, "", nil})
 	}
-	w.wants(409, "already-decided", call{release, "PUT", set + "/rows", `{"rows": []}`, nil})
+	w.wants(409, "already-decided", call{release, "PUT", set + "/rows", `{"rows": []}`, whatever})
 
 	other := w.drafts(w.opens(1)...)
 	if r := w.wants(200, "", w.act(other, "cancel")); r.text("status") != "CANCELLED" {
@@ -66,6 +66,29 @@ func TestACuratedBatchFromDraftToApproval(t *testing.T) {
 	queue := w.get(fmt.Sprintf("/api/v1/queues/%d", w.queue.ID))
 	if queue.text("waiting") != "3" || queue.text("name") != "hub/acme/app:main" || w.get("/api/v1/queues").text("items") != "["+queue.text("")+"]" && len(w.get("/api/v1/queues").field("items").([]any)) != 1 {
 		t.Errorf("the queue is %s", queue.body)
+	}
+}
+
+// Two people edit what they both read: the second is told, and what the first saved is there.
+func TestNoEditIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mr := w.opens(3)
+	set := w.drafts(mr[0])
+	seen := map[string]string{"If-Match": w.get(set).header.Get("ETag")}
+	put := func(header map[string]string, members ...int) call {
+		return call{release, "PUT", set + "/rows", `{"rows": ` + rows(members...) + `}`, header}
+	}
+	first := w.wants(200, "", put(seen, mr[0], mr[1]))
+	w.wants(409, "changed", put(seen, mr[0], mr[2]))
+	if r := w.wants(428, "version-needed", put(nil, mr[0], mr[2])); !strings.Contains(r.text("title"), "If-Match") || !strings.Contains(r.text("detail"), "ETag") || !strings.Contains(r.text("detail"), "*") {
+		t.Errorf("who names no version is not told how: %s", r.body)
+	}
+	if now := w.get(set).body; now != first.body {
+		t.Errorf("the first saved %s, and it is %s", first.body, now)
+	}
+	if r := w.wants(200, "", put(whatever, mr[2])); !strings.Contains(r.body, fmt.Sprintf(`[{"row_no":1,"mr":%d}]`, mr[2])) {
+		t.Errorf("whatever it was, it is %s", r.body)
 	}
 }
 

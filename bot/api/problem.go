@@ -65,6 +65,7 @@ var (
 	alreadySubmitted = kind{"already-submitted", http.StatusConflict, "The curated batch was submitted before"}
 	alreadyDecided   = kind{"already-decided", http.StatusConflict, "The curated batch is decided"}
 	notSubmitted     = kind{"not-submitted", http.StatusConflict, "The curated batch is not submitted"}
+	versionNeeded    = kind{"version-needed", http.StatusPreconditionRequired, "If-Match has to say which version is replaced"}
 	changed          = kind{"changed", http.StatusConflict, "The curated batch changed meanwhile"}
 	busy             = kind{"busy", http.StatusConflict, "A member is busy elsewhere"}
 	checksFailed     = kind{"checks-failed", http.StatusUnprocessableEntity, "The curated batch does not pass its checks"}
