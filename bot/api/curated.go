@@ -184,8 +184,8 @@ func (a *API) rejectCurated(ctx context.Context, q *request) (answer, error) {
 }
 
 func (a *API) cancelCurated(ctx context.Context, q *request) (answer, error) {
-	return a.act(ctx, q, func(who curated.Asker, id, _ int64, _ string) (curated.Result, error) {
-		return a.Desk.Cancel(ctx, who, id)
+	return a.act(ctx, q, func(who curated.Asker, id, version int64, _ string) (curated.Result, error) {
+		return a.Desk.Cancel(ctx, who, id, version)
 	})
 }
 

@@ -55,6 +55,8 @@ func TestACuratedBatchFromDraftToApproval(t *testing.T) {
 	w.wants(409, "already-decided", call{release, "PUT", set + "/rows", `{"rows": []}`, whatever})
 
 	other := w.drafts(w.opens(1)...)
+	w.wants(200, "", call{release, "PUT", other + "/rows", `{"rows": []}`, whatever})
+	w.wants(409, "changed", call{release, "POST", other + "/cancel", "", map[string]string{"If-Match": `"1"`}})
 	if r := w.wants(200, "", w.act(other, "cancel")); r.text("status") != "CANCELLED" {
 		t.Errorf("cancelled, it is %s", r.body)
 	}

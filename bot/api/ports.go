@@ -58,5 +58,5 @@ type Desk interface {
 	// Reject sends a submitted set back.
 	Reject(ctx context.Context, who curated.Asker, id, version int64, reason string) (curated.Result, error)
 	// Cancel ends a set that is not approved.
-	Cancel(ctx context.Context, who curated.Asker, id int64) (curated.Result, error)
+	Cancel(ctx context.Context, who curated.Asker, id, version int64) (curated.Result, error)
 }

@@ -232,7 +232,7 @@ func TestApprovalsOfWhatIsNotSubmitted(t *testing.T) {
 			t.Errorf("%s a draft: %+v, %v", name, r, err)
 		}
 	}
-	cancelled, err := w.desk.Cancel(t.Context(), on("ada"), id)
+	cancelled, err := w.desk.Cancel(t.Context(), on("ada"), id, 0)
 	w.must(err)
 	if w.wantOutcome(cancelled, curated.Done); cancelled.View.Curated.Status != bot.CuratedCancelled {
 		t.Errorf("cancelled: %+v", cancelled.View.Curated)
@@ -241,7 +241,7 @@ func TestApprovalsOfWhatIsNotSubmitted(t *testing.T) {
 		"submit":  func(id int64) (curated.Result, error) { return w.desk.Submit(t.Context(), on("ada"), id, 0) },
 		"approve": func(id int64) (curated.Result, error) { return w.desk.Approve(t.Context(), on("carol"), id, 0) },
 		"reject":  func(id int64) (curated.Result, error) { return w.desk.Reject(t.Context(), on("carol"), id, 0, "no") },
-		"cancel":  func(id int64) (curated.Result, error) { return w.desk.Cancel(t.Context(), on("carol"), id) },
+		"cancel":  func(id int64) (curated.Result, error) { return w.desk.Cancel(t.Context(), on("carol"), id, 0) },
 	} {
 		if r, err := ask(id); err != nil || r.Outcome != curated.AlreadyDecided {
 			t.Errorf("%s a cancelled one: %+v, %v", name, r, err)
@@ -258,7 +258,7 @@ func TestWhoRejectsAndCancels(t *testing.T) {
 	id, _ := w.submitted()
 	for name, ask := range map[string]func(who curated.Asker) (curated.Result, error){
 		"reject": func(who curated.Asker) (curated.Result, error) { return w.desk.Reject(t.Context(), who, id, 0, "no") },
-		"cancel": func(who curated.Asker) (curated.Result, error) { return w.desk.Cancel(t.Context(), who, id) },
+		"cancel": func(who curated.Asker) (curated.Result, error) { return w.desk.Cancel(t.Context(), who, id, 0) },
 	} {
 		if r, err := ask(on("rita")); err != nil || r.Outcome != curated.Forbidden {
 			t.Errorf("rita may %s: %+v, %v", name, r, err)
@@ -269,7 +269,7 @@ func TestWhoRejectsAndCancels(t *testing.T) {
 	if w.wantOutcome(rejected, curated.Done); rejected.View.Curated.Decider != "carol" || rejected.View.Curated.Reason != "not this week" {
 		t.Errorf("rejected: %+v", rejected.View.Curated)
 	}
-	cancelled, err := w.desk.Cancel(t.Context(), on("carol"), id)
+	cancelled, err := w.desk.Cancel(t.Context(), on("carol"), id, 0)
 	w.must(err)
 	w.wantOutcome(cancelled, curated.Done)
 	list, err := w.desk.List(t.Context(), bot.CuratedFilter{Live: true, Limit: 10})

@@ -227,8 +227,9 @@ func (d *Desk) Reject(ctx context.Context, who Asker, id, version int64, reason 
 }
 
 // Cancel ends a set that is not approved: by whoever drafted it, or somebody with write access. One that is approved ends with any of its members.
-func (d *Desk) Cancel(ctx context.Context, who Asker, id int64) (Result, error) {
-	return d.end(ctx, who, id, 0, bot.CuratedCancelled, "")
+// version is the one the asker saw; 0: whatever it is.
+func (d *Desk) Cancel(ctx context.Context, who Asker, id, version int64) (Result, error) {
+	return d.end(ctx, who, id, version, bot.CuratedCancelled, "")
 }
 
 // end rejects or cancels.

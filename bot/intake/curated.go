@@ -22,7 +22,7 @@ type CuratedDesk interface {
 	// Approve admits a submitted set, if every check passes again.
 	Approve(ctx context.Context, who curated.Asker, id, version int64) (curated.Result, error)
 	// Cancel ends a set that is not approved.
-	Cancel(ctx context.Context, who curated.Asker, id int64) (curated.Result, error)
+	Cancel(ctx context.Context, who curated.Asker, id, version int64) (curated.Result, error)
 }
 
 // asker is who gave the command, at the desk.
@@ -155,7 +155,7 @@ func (a *Applier) cancelSet(ctx context.Context, o order, r *reading, also bool)
 		first.RequestID += ":set"
 		who.Command = &first
 	}
-	result, err := a.Curated.Cancel(ctx, who, set.ID)
+	result, err := a.Curated.Cancel(ctx, who, set.ID, 0)
 	if err != nil {
 		return false, err
 	}

@@ -49,7 +49,7 @@ func (d *fakeDesk) Approve(_ context.Context, who curated.Asker, id, version int
 	return d.did(who, "approve %d at %d", id, version)
 }
 
-func (d *fakeDesk) Cancel(_ context.Context, who curated.Asker, id int64) (curated.Result, error) {
+func (d *fakeDesk) Cancel(_ context.Context, who curated.Asker, id, _ int64) (curated.Result, error) {
 	return d.did(who, "cancel %d", id)
 }
 
