@@ -162,7 +162,6 @@ type answer struct {
 	location string
 	version  int64 // of a curated batch, as its ETag; 0: none
 	replayed bool
-	held     bool // nothing was written: it was so before
 }
 
 // ServeHTTP answers one request.

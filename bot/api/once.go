@@ -70,7 +70,7 @@ func (a *API) once(ctx context.Context, q *request, resource string, do func(nam
 		}
 	}
 	result, err := do(name, given)
-	if given && (err != nil || result.held) {
+	if given && err != nil {
 		again, known, lookErr := a.replay(ctx, *name, now)
 		switch {
 		case known:

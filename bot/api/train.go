@@ -238,9 +238,7 @@ func (a *API) takeSeat(ctx context.Context, q *request) (answer, error) {
 		case refusal != "":
 			return answer{}, seatRefused.because(refusal)
 		case result.Outcome == bot.BoardingHeld:
-			held, err := a.showSeat(ctx, id, mr, http.StatusOK)
-			held.held = true
-			return held, err
+			return a.showSeat(ctx, id, mr, http.StatusOK)
 		}
 		return now(path)
 	}, now)
