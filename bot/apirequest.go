@@ -12,4 +12,5 @@ type APIRequest struct {
 type HandledRequest struct {
 	Fingerprint string
 	Resource    string
+	OperationID string // the operation it made or moved; empty: none
 }

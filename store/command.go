@@ -119,7 +119,8 @@ func (t *tx) recordResource(ctx context.Context, r bot.APIRequest, resource stri
 
 // HandledRequest reads what is known of an API request; ok is false when it was not handled, or so long ago that it is forgotten.
 func (s *Store) HandledRequest(ctx context.Context, id string) (handled bot.HandledRequest, ok bool, err error) {
-	ok, err = one(ctx, s, `SELECT fingerprint, resource FROM api_request WHERE request_id = ?`, []any{id}, &handled.Fingerprint, &handled.Resource)
+	ok, err = one(ctx, s, `SELECT r.fingerprint, r.resource, COALESCE(i.operation_id, '') FROM api_request r
+		LEFT JOIN idempotency i ON i.request_id = r.request_id WHERE r.request_id = ?`, []any{id}, &handled.Fingerprint, &handled.Resource, &handled.OperationID)
 	if err != nil {
 		return bot.HandledRequest{}, false, fmt.Errorf("look up API request %s: %w", id, err)
 	}

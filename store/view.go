@@ -157,26 +157,35 @@ func (s *Store) HistoryEntry(ctx context.Context, id int64) (bot.HistoryEntry, e
 	failed := func(err error) (bot.HistoryEntry, error) {
 		return bot.HistoryEntry{}, fmt.Errorf("read history entry %d: %w", id, err)
 	}
-	// Its live seat, or else the last one it had: of several trains it was carried over.
-	seats, err := listSeats(ctx, s, `s.operation_id = ? ORDER BY s.train_id DESC LIMIT 1`, operationID)
-	if err != nil || len(seats) == 0 {
-		if err != nil {
-			return failed(err)
-		}
+	seat, seated, err := s.LastSeat(ctx, operationID)
+	if err != nil {
+		return failed(err)
+	}
+	if !seated {
 		return e, nil
 	}
 	if found, err = one(ctx, s, `SELECT `+queueColumns+` FROM queue q WHERE q.id = ?`, []any{e.Operation.QueueID}, queueFields(&e.Queue)...); err != nil || !found {
 		return failed(missing(err, fmt.Sprintf("queue %d", e.Operation.QueueID)))
 	}
-	seat := bot.SeatView{Seat: seats[0].Seat}
-	if seat.Seat.Position, err = placeInLine(ctx, s, seat.Seat); err != nil {
-		return failed(err)
+	e.Seat = &bot.SeatView{Seat: seat}
+	if e.Seat.Train, found, err = readTrain(ctx, s, seat.TrainID); err != nil || !found {
+		return failed(missing(err, fmt.Sprintf("train %d", seat.TrainID)))
 	}
-	if seat.Train, found, err = readTrain(ctx, s, seat.Seat.TrainID); err != nil || !found {
-		return failed(missing(err, fmt.Sprintf("train %d", seat.Seat.TrainID)))
-	}
-	e.Seat = &seat
 	return e, nil
+}
+
+// LastSeat reads the live seat of an operation, or else the last one it had: of several trains it was carried over. ok is false when it has none, or the
+// merge request joined that train again with another operation.
+func (s *Store) LastSeat(ctx context.Context, operationID string) (seat bot.Seat, ok bool, err error) {
+	seats, err := listSeats(ctx, s, `s.operation_id = ? ORDER BY s.train_id DESC LIMIT 1`, operationID)
+	if err == nil && len(seats) > 0 {
+		seat = seats[0].Seat
+		seat.Position, err = placeInLine(ctx, s, seat)
+	}
+	if err != nil {
+		return bot.Seat{}, false, fmt.Errorf("read the seat of operation %s: %w", operationID, err)
+	}
+	return seat, len(seats) > 0, nil
 }
 
 // BatchView reads a batch with its queue and everybody who ever was a member, in batch order, with what became of them.

@@ -126,10 +126,10 @@ func (a *API) createCurated(ctx context.Context, q *request) (answer, error) {
 	return a.once(ctx, q, "", func(name *bot.APIRequest, given bool) (answer, error) {
 		result, err := a.Desk.Save(ctx, q.asker(name, given), draft)
 		return decided(result, err, http.StatusCreated)
-	}, func(resource string) (answer, error) {
+	}, func(handled bot.HandledRequest) (answer, error) {
 		var id int64
-		if _, err := fmt.Sscanf(resource, "/api/v1/curated/%d", &id); err != nil {
-			return answer{}, fmt.Errorf("the request made %q, which is no curated batch", resource)
+		if _, err := fmt.Sscanf(handled.Resource, "/api/v1/curated/%d", &id); err != nil {
+			return answer{}, fmt.Errorf("the request made %q, which is no curated batch", handled.Resource)
 		}
 		return a.setNow(ctx, id, http.StatusCreated)
 	})
@@ -210,7 +210,7 @@ func (a *API) act(ctx context.Context, q *request, do func(who curated.Asker, id
 	return a.once(ctx, q, curatedPath(id), func(name *bot.APIRequest, given bool) (answer, error) {
 		result, err := do(q.asker(name, given), id, version, reason)
 		return decided(result, err, http.StatusOK)
-	}, func(string) (answer, error) { return a.setNow(ctx, id, http.StatusOK) })
+	}, func(bot.HandledRequest) (answer, error) { return a.setNow(ctx, id, http.StatusOK) })
 }
 
 // decided translates what the desk did.

@@ -59,7 +59,7 @@ func remembered(name *bot.APIRequest, given bool) *bot.APIRequest {
 //
 // The look before makes a repetition cheap, and right where the state alone would refuse it: a set that this very request submitted is submitted
 // already. The look behind is for requests that came in between.
-func (a *API) once(ctx context.Context, q *request, resource string, do func(name *bot.APIRequest, given bool) (answer, error), now func(resource string) (answer, error)) (answer, error) {
+func (a *API) once(ctx context.Context, q *request, resource string, do func(name *bot.APIRequest, given bool) (answer, error), now func(handled bot.HandledRequest) (answer, error)) (answer, error) {
 	name, given, p := a.apiRequest(q, resource)
 	if p != nil {
 		return answer{}, p
@@ -86,7 +86,7 @@ func (a *API) once(ctx context.Context, q *request, resource string, do func(nam
 }
 
 // replay answers a request that was handled before; known is false when it was not.
-func (a *API) replay(ctx context.Context, name bot.APIRequest, now func(resource string) (answer, error)) (result answer, known bool, err error) {
+func (a *API) replay(ctx context.Context, name bot.APIRequest, now func(handled bot.HandledRequest) (answer, error)) (result answer, known bool, err error) {
 	handled, ok, err := a.Store.HandledRequest(ctx, name.ID)
 	if err != nil || !ok {
 		return answer{}, false, err
@@ -94,7 +94,7 @@ func (a *API) replay(ctx context.Context, name bot.APIRequest, now func(resource
 	if handled.Fingerprint != name.Fingerprint {
 		return answer{}, true, keyReused.because("this Idempotency-Key was sent with another method, path or body before: choose a new key for a new request")
 	}
-	result, err = now(handled.Resource)
+	result, err = now(handled)
 	result.replayed = true
 	return result, true, err
 }

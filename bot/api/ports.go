@@ -23,6 +23,8 @@ type Store interface {
 	Trains(ctx context.Context, filter bot.TrainFilter) ([]bot.TrainOverview, error)
 	// ReadTrain reads a train with its seats.
 	ReadTrain(ctx context.Context, trainID int64) (bot.TrainView, error)
+	// LastSeat reads the live seat of an operation, or else the last one it had; ok false: there is none any more.
+	LastSeat(ctx context.Context, operationID string) (seat bot.Seat, ok bool, err error)
 	// HandledRequest reads what is known of an API request; ok false: it was not handled.
 	HandledRequest(ctx context.Context, id string) (handled bot.HandledRequest, ok bool, err error)
 }

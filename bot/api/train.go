@@ -135,10 +135,10 @@ func (a *API) createTrain(ctx context.Context, q *request) (answer, error) {
 			return answer{}, invalid.because(refusal)
 		}
 		return a.showTrain(ctx, result.Train.ID, http.StatusCreated)
-	}, func(resource string) (answer, error) {
+	}, func(handled bot.HandledRequest) (answer, error) {
 		var id int64
-		if _, err := fmt.Sscanf(resource, "/api/v1/trains/%d", &id); err != nil {
-			return answer{}, fmt.Errorf("the request made %q, which is no train", resource)
+		if _, err := fmt.Sscanf(handled.Resource, "/api/v1/trains/%d", &id); err != nil {
+			return answer{}, fmt.Errorf("the request made %q, which is no train", handled.Resource)
 		}
 		return a.showTrain(ctx, id, http.StatusCreated)
 	})
@@ -225,7 +225,6 @@ func (a *API) takeSeat(ctx context.Context, q *request) (answer, error) {
 	}
 	id := view.Train.ID
 	path := fmt.Sprintf("%s/seats/%d", trainPath(id), mr)
-	now := func(string) (answer, error) { return a.showSeat(ctx, id, mr, http.StatusCreated) }
 	return a.once(ctx, q, path, func(name *bot.APIRequest, _ bool) (answer, error) {
 		result, refusal, err := a.Seats.Join(ctx, view.Repository, mr, id, q.actor(), name)
 		switch {
@@ -238,14 +237,23 @@ func (a *API) takeSeat(ctx context.Context, q *request) (answer, error) {
 		case refusal != "":
 			return answer{}, seatRefused.because(refusal)
 		case result.Outcome == bot.BoardingHeld:
-			return a.showSeat(ctx, id, mr, http.StatusOK)
+			return a.showSeat(ctx, id, mr, result.Operation.ID, http.StatusOK)
 		}
-		return now(path)
-	}, now)
+		return a.showSeat(ctx, id, mr, result.Operation.ID, http.StatusCreated)
+	}, func(handled bot.HandledRequest) (answer, error) {
+		return a.showSeat(ctx, id, mr, handled.OperationID, http.StatusCreated)
+	})
 }
 
-// showSeat shows the seat of a merge request as it is now.
-func (a *API) showSeat(ctx context.Context, trainID int64, mr, status int) (answer, error) {
+// showSeat shows the seat that an operation has or had, as it is now: on another train, where that is the one it was carried over to. An operation whose
+// seat is another's by now shows that of its merge request on the train.
+func (a *API) showSeat(ctx context.Context, trainID int64, mr int, operationID string, status int) (answer, error) {
+	if operationID != "" {
+		seat, ok, err := a.Store.LastSeat(ctx, operationID)
+		if err != nil || ok {
+			return answer{status: status, value: seatOf(seat)}, err
+		}
+	}
 	view, err := a.Store.ReadTrain(ctx, trainID)
 	if err != nil {
 		return answer{}, err
@@ -255,7 +263,7 @@ func (a *API) showSeat(ctx context.Context, trainID int64, mr, status int) (answ
 			return answer{status: status, value: seatOf(s)}, nil
 		}
 	}
-	return answer{}, noSeat.because("it holds no seat on this train")
+	return answer{}, noSeat.because("the seat was given up, and the merge request has taken another on a later train: GET /api/v1/trains lists them")
 }
 
 func (a *API) giveUpSeat(ctx context.Context, q *request) (answer, error) {

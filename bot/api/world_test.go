@@ -63,6 +63,7 @@ type world struct {
 	repo  bot.Repository
 	queue bot.Queue
 	url   string
+	path  string // of the database; empty: it is a server
 	log   *lines
 
 	mu     sync.Mutex
@@ -90,7 +91,10 @@ func (l *lines) String() string {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	return newWorldOn(t, store.Options{Driver: store.SQLite, Path: filepath.Join(t.TempDir(), "batchbot.db")})
+	path := filepath.Join(t.TempDir(), "batchbot.db")
+	w := newWorldOn(t, store.Options{Driver: store.SQLite, Path: path})
+	w.path = path
+	return w
 }
 
 func newWorldOn(t testing.TB, options store.Options) *world {

@@ -312,6 +312,9 @@ func (a *Applier) Leave(ctx context.Context, repo bot.Repository, number int, tr
 		}
 		view, ok := pickSeated(views, "", trainID)
 		if !ok {
+			if other, elsewhere := pickSeated(views, "", 0); elsewhere {
+				return result, fmt.Sprintf("its seat is on another train, %s: give it up at /api/v1/trains/%d/seats/%d", other.Seat.Train.Name, other.Seat.Train.ID, number), nil
+			}
 			var latest *bot.OperationView
 			if len(views) > 0 {
 				latest = &views[0]
