@@ -64,6 +64,9 @@ func TestASeatIsReplayedWhereverItWent(t *testing.T) {
 	w.wants(404, "no-seat", call{release, "DELETE", seatOf(train, mr[0]), "", nil})
 	w.wants(200, "", call{release, "DELETE", seatOf(next, mr[1]), "", nil})
 	again(second, "CANCELLED", next)
+	if r := w.wants(200, "", call{release, "DELETE", seatOf(next, mr[1]), "", nil}); r.body != `{"promoted":false}`+"\n" {
+		t.Errorf("given up twice, it is answered %s", r.body)
+	}
 
 	// The row is that of another operation once it joins again: then that is what became of the first request's place.
 	w.wants(200, "", call{release, "DELETE", seatOf(next, w.joins(next, mr[1])), "", nil})

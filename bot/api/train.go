@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/batchbot/batchbot/bot"
 )
@@ -280,6 +281,14 @@ func (a *API) giveUpSeat(ctx context.Context, q *request) (answer, error) {
 		return answer{}, err
 	}
 	if refusal != "" {
+		// Given up before, say by this very request whose answer was lost: it is as it should be.
+		view, err := a.Store.ReadTrain(ctx, view.Train.ID)
+		if err != nil {
+			return answer{}, err
+		}
+		if slices.ContainsFunc(view.Seats, func(s bot.Seat) bool { return s.Number == mr && s.Status == bot.SeatCancelled }) {
+			return shows(promotion{}), nil
+		}
 		return answer{}, noSeat.because(refusal)
 	}
 	var moved promotion
