@@ -3,6 +3,7 @@ package api_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,4 +134,28 @@ func TestParametersOfLists(t *testing.T) {
 	w.wants(400, "malformed", call{board, "GET", "/api/v1/queues?queue=1", "", nil})
 	w.wants(400, "malformed", call{board, "GET", "/api/v1/batches?open=true", "", nil})
 	w.wants(400, "malformed", call{board, "GET", "/api/v1/trains?live=true", "", nil})
+}
+
+// Only lists take parameters. Ignored, one would say that it was heeded.
+func TestNothingElseTakesParameters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	set, trainPath := w.drafts(w.opens(1)...), w.opensTrain("friday", 1)
+	paths := strings.NewReplacer("/curated/{id}", strings.TrimPrefix(set, "/api/v1"), "/trains/{id}", strings.TrimPrefix(trainPath, "/api/v1"), "{mr}", "1", "{id}", "1")
+	lists := []string{"GET /api/v1/queues", "GET /api/v1/batches", "GET /api/v1/trains", "GET /api/v1/curated"}
+	for _, route := range api.New(api.Config{}).Routes() {
+		if slices.Contains(lists, route) {
+			continue
+		}
+		method, path, _ := strings.Cut(route, " ")
+		for _, query := range []string{"dry_run=true", "limit=1", "%zz"} {
+			r := w.wants(400, "malformed", call{operator, method, paths.Replace(path) + "?" + query, "", whatever})
+			if name, _, _ := strings.Cut(query, "="); !strings.Contains(r.text("detail"), name) {
+				t.Errorf("%s does not name %s: %s", route, name, r.body)
+			}
+		}
+	}
+	if w.get(set).text("status") != "DRAFT" || w.get(trainPath).text("status") != "OPEN" {
+		t.Error("what was refused changed something")
+	}
 }

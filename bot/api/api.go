@@ -109,22 +109,30 @@ type route struct {
 // endpoint is what answers one route.
 type endpoint struct {
 	needs Role
+	lists bool // reads its own query; everything else takes none
 	do    func(ctx context.Context, q *request) (answer, error)
 }
 
 func (a *API) routes() []route {
-	read := func(do func(context.Context, *request) (answer, error)) endpoint { return endpoint{RoleRead, do} }
-	write := func(do func(context.Context, *request) (answer, error)) endpoint { return endpoint{RoleWrite, do} }
-	operate := func(do func(context.Context, *request) (answer, error)) endpoint { return endpoint{RoleOperator, do} }
+	list := func(do func(context.Context, *request) (answer, error)) endpoint { return endpoint{RoleRead, true, do} }
+	read := func(do func(context.Context, *request) (answer, error)) endpoint {
+		return endpoint{RoleRead, false, do}
+	}
+	write := func(do func(context.Context, *request) (answer, error)) endpoint {
+		return endpoint{RoleWrite, false, do}
+	}
+	operate := func(do func(context.Context, *request) (answer, error)) endpoint {
+		return endpoint{RoleOperator, false, do}
+	}
 	return []route{
 		{"GET", "/api/v1/openapi.yaml", read(a.document)},
-		{"GET", "/api/v1/queues", read(a.listQueues)},
+		{"GET", "/api/v1/queues", list(a.listQueues)},
 		{"GET", "/api/v1/queues/{id}", read(a.readQueue)},
-		{"GET", "/api/v1/batches", read(a.listBatches)},
+		{"GET", "/api/v1/batches", list(a.listBatches)},
 		{"GET", "/api/v1/batches/{id}", read(a.readBatch)},
 		{"GET", "/api/v1/operations/{id}", read(a.readOperation)},
 
-		{"GET", "/api/v1/trains", read(a.listTrains)},
+		{"GET", "/api/v1/trains", list(a.listTrains)},
 		{"POST", "/api/v1/trains", operate(a.createTrain)},
 		{"GET", "/api/v1/trains/{id}", read(a.readTrain)},
 		{"PATCH", "/api/v1/trains/{id}", operate(a.changeTrain)},
@@ -132,7 +140,7 @@ func (a *API) routes() []route {
 		{"POST", "/api/v1/trains/{id}/seats/{mr}", write(a.takeSeat)},
 		{"DELETE", "/api/v1/trains/{id}/seats/{mr}", write(a.giveUpSeat)},
 
-		{"GET", "/api/v1/curated", read(a.listCurated)},
+		{"GET", "/api/v1/curated", list(a.listCurated)},
 		{"POST", "/api/v1/curated", write(a.createCurated)},
 		{"GET", "/api/v1/curated/{id}", read(a.readCurated)},
 		{"PUT", "/api/v1/curated/{id}/rows", write(a.replaceRows)},
@@ -223,6 +231,10 @@ func (a *API) answer(ctx context.Context, w http.ResponseWriter, r *http.Request
 	}
 	if !token.Role.includes(e.needs) {
 		return token, answer{}, forbidden.because(fmt.Sprintf("it takes a token with the role %s, and %s has the role %s", e.needs, token.Name, token.Role))
+	}
+	if !e.lists && r.URL.RawQuery != "" {
+		name, _, _ := strings.Cut(r.URL.RawQuery, "=")
+		return token, answer{}, malformed.because("the parameter " + shown(name) + " is not known here: only lists take any")
 	}
 	q := &request{Request: r, token: token}
 	if lookedUp(r.Method) != http.MethodGet {
