@@ -182,6 +182,7 @@ const (
 	BoardingDuplicate                             // this command or API request was handled before: Operation and Seat are as they stand
 	BoardingSuperseded                            // a later command was handled before this one
 	BoardingRetryLater                            // somebody applied at the same moment and is not visible yet
+	BoardingNotFound                              // the host knows no such merge request: the store was not asked
 )
 
 // BoardingResult is the outcome with what stands now.

@@ -233,6 +233,8 @@ func (a *API) takeSeat(ctx context.Context, q *request) (answer, error) {
 			return answer{}, err
 		case result.Outcome == bot.BoardingDuplicate:
 			return answer{}, errDuplicate
+		case result.Outcome == bot.BoardingNotFound:
+			return answer{}, notFound.because(refusal)
 		case result.Outcome == bot.BoardingClosed:
 			return answer{}, boardingOver.because(refusal)
 		case refusal != "":

@@ -56,7 +56,9 @@ func TestSeats(t *testing.T) {
 	// What cannot have a seat.
 	w.must(w.fake.CloseMR(repoPath, mr[3], "ada"))
 	w.wants(409, "seat-refused", call{release, "POST", seatOf(train, mr[3]), "", nil})
-	w.wants(409, "seat-refused", call{release, "POST", seatOf(train, 99), "", nil})
+	if r := w.wants(404, "not-found", call{release, "POST", seatOf(train, 99), "", nil}); !strings.Contains(r.text("detail"), "no merge request 99 in acme/app") {
+		t.Errorf("a merge request that does not exist is told %s", r.body)
+	}
 	w.wants(409, "seat-refused", call{release, "POST", seatOf(w.opensTrain("monday", 1), b), "", nil})
 }
 
@@ -82,8 +84,14 @@ func TestTrainsAreMadeAndChanged(t *testing.T) {
 	w.must(err)
 	later := now.Add(3 * time.Hour).Truncate(time.Second)
 	zone := time.FixedZone("", 2*60*60)
-	if r := patch(200, "", fmt.Sprintf(`{"departs_at": %q}`, later.In(zone).Format(time.RFC3339))); r.text("departs_at") != later.Format(time.RFC3339) {
-		t.Errorf("it departs at %s, want %s", r.text("departs_at"), later.Format(time.RFC3339))
+	closes := later.Add(-10 * time.Minute).Format(time.RFC3339)
+	if r := patch(200, "", fmt.Sprintf(`{"departs_at": %q, "boarding_closes_at": %q}`, later.In(zone).Format(time.RFC3339), closes)); r.text("departs_at") != later.Format(time.RFC3339) || r.text("boarding_closes_at") != closes {
+		t.Errorf("it departs at %s, want %s; boarding ends at %s, want %s", r.text("departs_at"), later.Format(time.RFC3339), r.text("boarding_closes_at"), closes)
+	}
+	later = later.Add(time.Hour)
+	closes = later.Add(-10 * time.Minute).Format(time.RFC3339)
+	if r := patch(200, "", fmt.Sprintf(`{"departs_at": %q}`, later.Format(time.RFC3339))); r.text("departs_at") != later.Format(time.RFC3339) || r.text("boarding_closes_at") != closes {
+		t.Errorf("a new departure leaves the end of boarding behind: %s", r.body)
 	}
 	for _, body := range []string{
 		`{}`, `{"seats": -1}`, `{"seats": 1001}`, `{"seats": 1.5}`, `{"seats": null}`, `{"name": "other"}`, `{"departs_at": "tomorrow"}`, `{"departs_at": "2020-01-01T00:00:00Z"}`,

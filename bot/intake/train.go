@@ -247,6 +247,7 @@ func pickSeated(views []bot.OperationView, target string, trainID int64) (view b
 
 // Join is the join of one who may, other than by a comment: actor wants a seat for a merge request on a train. refusal says in words for people
 // why there is none; empty: result says which seat or place in line it has, now or since before (BoardingHeld, BoardingDuplicate).
+// BoardingNotFound: the host has no such merge request.
 func (a *Applier) Join(ctx context.Context, repo bot.Repository, number int, trainID int64, actor string, request *bot.APIRequest) (result bot.BoardingResult, refusal string, err error) {
 	if a.Trains == nil {
 		return result, message.NoTrains(), nil
@@ -266,7 +267,7 @@ func (a *Applier) Join(ctx context.Context, repo bot.Repository, number int, tra
 	}
 	mr, err := host.ReadMR(ctx, repo, number)
 	if errors.Is(err, bot.ErrNotFound) {
-		return result, message.NotMergeRequest(), nil
+		return bot.BoardingResult{Outcome: bot.BoardingNotFound}, fmt.Sprintf("there is no merge request %d in %s", number, repo.Path), nil
 	}
 	if err != nil {
 		return result, "", fmt.Errorf("reading %s#%d: %w", repo.Path, number, err)

@@ -375,7 +375,7 @@ func TestJoinAndLeaveWithoutAComment(t *testing.T) {
 		t.Errorf("again: %q, %v", refusal, err)
 	}
 	s.changes(1, func(mr *bot.MRSnapshot) { mr.Target = "next" })
-	for number, want := range map[int]string{1: "departs for `main`, and this merge request has the target `next`", 99: "not a merge request"} {
+	for number, want := range map[int]string{1: "departs for `main`, and this merge request has the target `next`", 99: "there is no merge request 99 in "} {
 		if _, refusal, err := s.applier.Join(t.Context(), s.repo, number, on.ID, "api:ops", nil); err != nil || !strings.Contains(refusal, want) {
 			t.Errorf("%d: %q, %v", number, refusal, err)
 		}
