@@ -233,7 +233,11 @@ func decided(result curated.Result, err error, status int) (answer, error) {
 	case curated.AlreadySubmitted:
 		return answer{}, alreadySubmitted.because("it was submitted before: it waits for an approval, or is rejected first to be edited")
 	case curated.AlreadyDecided:
-		return answer{}, alreadyDecided.because("it is " + now.Status.String())
+		remedy := ""
+		if now.Status == bot.CuratedRejected {
+			remedy = ": PUT " + curatedPath(now.ID) + "/rows makes it a draft again, to be submitted anew"
+		}
+		return answer{}, alreadyDecided.because("it is " + now.Status.String() + remedy)
 	case curated.NotSubmitted:
 		return answer{}, notSubmitted.because("it is " + now.Status.String() + ": submit it first")
 	case curated.Duplicate:

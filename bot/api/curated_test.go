@@ -42,6 +42,9 @@ func TestACuratedBatchFromDraftToApproval(t *testing.T) {
 	if rejected.text("status") != "REJECTED" || rejected.text("reason") != "after the release" || rejected.text("decider") != "api:manager" {
 		t.Errorf("rejected, it is %s", rejected.body)
 	}
+	if r := w.wants(409, "already-decided", w.act(set, "submit")); !strings.Contains(r.text("detail"), "PUT "+set+"/rows") {
+		t.Errorf("a rejected set is refused without the remedy: %s", r.body)
+	}
 	w.wants(200, "", call{release, "PUT", set + "/rows", `{"rows": ` + rows(mr...) + `}`, map[string]string{"If-Match": "*"}})
 	w.wants(200, "", w.act(set, "submit"))
 	w.wants(403, "may-not-decide", w.act(set, "approve")) // the drafter's own token
