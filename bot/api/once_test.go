@@ -160,11 +160,7 @@ func TestAReplayShowsTheThingAsItIsNow(t *testing.T) {
 		t.Errorf("another token's key is answered %s", r.body)
 	}
 	for _, k := range []string{strings.Repeat("k", 129), "with blank", "täg", ""} {
-		header := key(k)
-		if k == "" {
-			continue // a client sends no empty header
-		}
-		w.wants(400, "malformed", call{release, "POST", set + "/submit", "", header})
+		w.wants(400, "malformed", call{release, "POST", set + "/submit", "", key(k)})
 	}
 	long := strings.Repeat("~", 128)
 	w.wants(201, "", call{release, "POST", "/api/v1/curated", body, key(long)})

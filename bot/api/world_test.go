@@ -275,7 +275,7 @@ func (w *world) do(c call) reply {
 	}
 	for name, value := range c.header {
 		request.Header.Set(name, value)
-		if value == "" {
+		if value == "" && name == "Content-Type" {
 			request.Header.Del(name)
 		}
 	}
