@@ -24,7 +24,7 @@ type train struct {
 	Waiting          int    `json:"waiting"`
 	Boarding         bool   `json:"boarding"`
 	Version          int64  `json:"version"`
-	Passengers       []seat `json:"passengers,omitempty"` // in the order of joining
+	SeatList         []seat `json:"seat_list,omitempty"` // in the order of joining
 }
 
 func trainOf(t bot.Train, queueName string) train {
@@ -79,9 +79,9 @@ func (a *API) showTrain(ctx context.Context, id int64, status int) (answer, erro
 		return answer{}, err
 	}
 	t := trainOf(view.Train, nameOf(view.Queue, view.Repository))
-	t.Passengers = make([]seat, 0, len(view.Seats))
+	t.SeatList = make([]seat, 0, len(view.Seats))
 	for _, s := range view.Seats {
-		t.Passengers = append(t.Passengers, seatOf(s))
+		t.SeatList = append(t.SeatList, seatOf(s))
 	}
 	ans := answer{status: status, value: t}
 	if status == http.StatusCreated {

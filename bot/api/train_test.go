@@ -44,7 +44,7 @@ func TestSeats(t *testing.T) {
 	if view.text("confirmed") != "1" || view.text("waiting") != "1" || view.text("boarding") != "true" {
 		t.Errorf("the train is %s", view.body)
 	}
-	operation := view.field("passengers").([]any)[0].(map[string]any)["operation"].(string)
+	operation := view.field("seat_list").([]any)[0].(map[string]any)["operation"].(string)
 	op := w.get("/api/v1/operations/" + operation)
 	if op.text("status") != "PENDING_APPROVAL" || op.text("requester") != "api:release" || op.text("seat.status") != "CONFIRMED" {
 		t.Errorf("the operation is %s", op.body)
