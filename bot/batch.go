@@ -128,6 +128,7 @@ type Batch struct {
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	PhaseAge      time.Duration // since the phase was entered
+	Unchanged     time.Duration // since the row was last written
 	ChecksQuiet   time.Duration // since the set of checks seen on the head last changed
 	Overdue       bool          // past deadline_at
 	CIConclusion  string        // "success", "failure" or "none", recorded when CI decided; empty before

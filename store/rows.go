@@ -60,7 +60,7 @@ func scanBatch(scan scan, b *bot.Batch, more ...any) error {
 		&b.CIConclusion, &b.LandedDiffers}
 	err := scan(append(fields, more...)...)
 	b.CreatedAt, b.UpdatedAt = created.Time, updated.Time
-	b.PhaseAge, b.ChecksQuiet = now.Sub(phase.Time), now.Sub(checks.Time)
+	b.PhaseAge, b.ChecksQuiet, b.Unchanged = now.Sub(phase.Time), now.Sub(checks.Time), now.Sub(updated.Time)
 	b.Overdue = deadline.Before(now.Time)
 	return err
 }

@@ -62,6 +62,8 @@ type mergeRequest struct {
 	versions []version[mrState]
 	heads    []string // every head it had
 	text     string
+
+	reopened bool // by a person, whose it is then
 }
 
 type mrState struct {

@@ -421,7 +421,7 @@ func (w *world) final() {
 	rows := w.look()
 	for _, b := range rows.Batches {
 		for _, m := range w.host.mrs {
-			if !b.Status.Active() && isBatch(m) && isOpen(m) && m.SourceBranch == b.Branch(target) && m.Number != b.MRNumber && w.host.git.refs[heads(m.SourceBranch)] == "" {
+			if !b.Status.Active() && isBatch(m) && isOpen(m) && m.SourceBranch == b.Branch(target) && m.Number != b.MRNumber && !m.reopened && w.host.git.refs[heads(m.SourceBranch)] == "" {
 				w.violate("I8: batch %d is over (%s), and !%d, which it does not know, is still open", b.ID, b.Code, m.Number)
 			}
 		}

@@ -408,7 +408,7 @@ func (w *world) reopenBatchMR() string {
 	if !ok {
 		return ""
 	}
-	m.ClosedBy = ""
+	m.ClosedBy, m.reopened = "", true
 	w.setState(m, bot.MROpen)
 	w.race(e9BatchMR)
 	return fmt.Sprintf("reopen the batch MR !%d", m.Number)

@@ -167,3 +167,25 @@ func TestNotesAreWrittenOnce(t *testing.T) {
 		}
 	}
 }
+
+// Whoever waited for a person has time until tomorrow; once it fails, nobody wants to wait that long to hear that its end cannot be told.
+func TestAFailureHasItsOwnTime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		batch bot.Batch
+		want  bool
+	}{
+		{"its deadline has passed", bot.Batch{Overdue: true}, true},
+		{"it is under way", bot.Batch{Unchanged: 20 * time.Hour}, false},
+		{"it failed a moment ago", bot.Batch{Code: bot.CodeAllEvicted, Unchanged: time.Minute}, false},
+		{"it failed so long ago as the queue gives a batch", bot.Batch{Code: bot.CodeAllEvicted, Unchanged: time.Hour}, true},
+	} {
+		if got := outOfTime(c.batch, time.Hour); got != c.want {
+			t.Errorf("%s: out of time %t", c.name, got)
+		}
+	}
+	if outOfTime(bot.Batch{Code: bot.CodeCIRed, Unchanged: outcomeLimit - 1}, time.Minute) {
+		t.Error("a short timeout leaves the host less than it needs")
+	}
+}

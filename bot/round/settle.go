@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/batchbot/batchbot/bot"
 	"github.com/batchbot/batchbot/bot/fault"
@@ -202,10 +203,16 @@ func (d *Driver) closeMR(ctx context.Context, t tick, number int) (bot.MRSnapsho
 	return mr, nil
 }
 
-// cannotSettle keeps a batch RUNNING while nobody can tell what became of its MR, and past its deadline asks for a person:
+// outOfTime reports whether the host had its time to say what became of a batch MR. A batch that fails after it waited for a person has a deadline that may
+// be days ahead: it gets the queue's timeout from the failure on, which is the last that was written.
+func outOfTime(b bot.Batch, timeout time.Duration) bool {
+	return b.Overdue || (b.Code.Fails() && b.Unchanged >= max(outcomeLimit, timeout))
+}
+
+// cannotSettle keeps a batch RUNNING while nobody can tell what became of its MR, and past its time asks for a person:
 // the slot stays occupied, so nothing can land twice.
 func (d *Driver) cannotSettle(ctx context.Context, t tick, cause error) (Result, error) {
-	if !t.batch.Overdue || t.batch.Status == bot.BatchBlocked {
+	if !outOfTime(t.batch, t.queue.Settings.Timeout) || t.batch.Status == bot.BatchBlocked {
 		return Result{}, cause
 	}
 	message := "what became of the batch MR cannot be told"

@@ -40,7 +40,7 @@ func (b *batchRow) value(now int64) bot.Batch {
 	return bot.Batch{
 		ID: b.id, QueueID: b.queueID, Status: b.status, Phase: b.phase, Version: b.version, Kind: b.kind, Cohort: b.cohort, Token: b.token,
 		Build: b.build, BaseSHA: b.baseSHA, HeadSHA: b.headSHA, LandedSHA: b.landedSHA, MRNumber: b.mrNumber, Code: b.code, Message: b.message,
-		Refusals: b.refusals, Restores: b.restores, Size: b.size, Tested: b.tested, Why: b.why, CreatedAt: at(b.created), UpdatedAt: at(b.updated), PhaseAge: since(now, b.phaseAt),
+		Refusals: b.refusals, Restores: b.restores, Size: b.size, Tested: b.tested, Why: b.why, CreatedAt: at(b.created), UpdatedAt: at(b.updated), PhaseAge: since(now, b.phaseAt), Unchanged: since(now, b.updated),
 		ChecksQuiet: since(now, b.ciChanged), Overdue: b.deadline < now, CIConclusion: b.ciConclusion, LandedDiffers: b.landedDiffers,
 	}
 }
