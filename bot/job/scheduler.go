@@ -23,6 +23,9 @@ type Job struct {
 	// Run does it once, going by what the rows say. It ends soon after ctx does. summary says what it did; empty: there was nothing to do.
 	Run   func(ctx context.Context) (summary string, err error)
 	Limit time.Duration // the longest that a run takes; default 1 h
+
+	// Patient: one that never ran does not run at the start, when there is nothing for it yet, but where its schedule has it next.
+	Patient bool
 }
 
 // Store keeps the ticks, by the database's clock, and the locks. Implemented by store.
@@ -78,6 +81,7 @@ func (s *Scheduler) Jobs() []Job { return slices.Clone(s.config.Jobs) }
 
 // Run runs the jobs when they are due until ctx ends, and returns when the last run that was under way has.
 func (s *Scheduler) Run(ctx context.Context) {
+	began := time.Now()
 	var jobs sync.WaitGroup
 	defer jobs.Wait()
 	for _, j := range s.config.Jobs {
@@ -86,14 +90,14 @@ func (s *Scheduler) Run(ctx context.Context) {
 		}
 		jobs.Go(func() {
 			for wait := lease.Jitter(s.config.Spread); pause(ctx, wait); {
-				wait = s.look(ctx, j)
+				wait = s.look(ctx, j, began)
 			}
 		})
 	}
 }
 
-// look runs a job if it is due and says when to look again.
-func (s *Scheduler) look(ctx context.Context, j Job) (wait time.Duration) {
+// look runs a job if it is due and says when to look again. began is when this scheduler did.
+func (s *Scheduler) look(ctx context.Context, j Job, began time.Time) (wait time.Duration) {
 	log := s.config.Logger.With("job", j.Name)
 	later := func(doing string, err error) time.Duration {
 		if ctx.Err() == nil {
@@ -107,6 +111,11 @@ func (s *Scheduler) look(ctx context.Context, j Job) (wait time.Duration) {
 	}
 	if wait := untilDue(j, seen); wait > 0 {
 		return wait
+	}
+	if j.Patient && seen.Tick.IsZero() {
+		if wait := time.Until(j.Schedule.Next(began)); wait > 0 {
+			return wait
+		}
 	}
 	held, release, ok, err := s.config.Store.TryLock(ctx, Lock(j.Name))
 	if err != nil {

@@ -59,6 +59,23 @@ func TestAJobRunsSoonAfterTheStartAndThenBySchedule(t *testing.T) {
 	})
 }
 
+func TestAPatientJobWaitsForItsFirstTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, began, ran := newTicks(), time.Now(), new(tally)
+		stop := start(t, job.New(job.Config{Store: db, Jobs: []job.Job{{Name: "reconcile", Schedule: job.Every(time.Minute), Patient: true, Run: func(context.Context) (string, error) {
+			ran.add(began)
+			return "", nil
+		}}}}))
+		defer stop()
+		time.Sleep(2*time.Minute + 30*time.Second)
+		synctest.Wait()
+		if at := ran.seconds(); len(at) != 2 || at[0] < 60 || at[1]-at[0] != 60 {
+			t.Errorf("ran at %v", at)
+		}
+	})
+}
+
 func TestAnotherScheduleCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // the bubble begins at midnight UTC on the first day of 2000

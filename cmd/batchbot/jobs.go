@@ -20,7 +20,8 @@ func schedules(settings config.Settings) ([]job.Job, error) {
 		text, given := texts[j.Name]
 		if !given {
 			if every := settings.Reconcile.Interval; every > 0 {
-				j.Schedule, j.Limit = job.Every(every), max(every, time.Minute)
+				// Before the first look at the hosts it would report every repository as one that it does not know.
+				j.Schedule, j.Limit, j.Patient = job.Every(every), max(every, time.Minute), true
 			}
 			continue
 		}
