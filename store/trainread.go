@@ -9,9 +9,6 @@ import (
 	"github.com/batchbot/batchbot/bot"
 )
 
-// dueTrains bounds how many trains depart in one go.
-const dueTrains = 100
-
 // Clock reads the database's clock: what is computed for a train is computed by it.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	var now instant
@@ -86,9 +83,12 @@ func (s *Store) OpenTrains(ctx context.Context, queueID int64) ([]bot.Train, err
 	return trains, nil
 }
 
-// DueTrains lists the OPEN trains whose departure has come by the database's clock, those that are latest first, a bounded number.
+// DueTrains lists the OPEN trains of active repositories whose departure has come by the database's clock, those that are latest first. All of them: some
+// cannot depart as long as their host is away, and must not be in the way of the others.
 func (s *Store) DueTrains(ctx context.Context) ([]bot.Train, error) {
-	trains, err := listTrains(ctx, s, `WHERE t.status = ? AND t.departs_at <= {now} ORDER BY t.departs_at, t.id LIMIT ?`, bot.TrainOpen, dueTrains)
+	trains, err := listTrains(ctx, s, `WHERE t.status = ? AND t.departs_at <= {now}
+		AND EXISTS (SELECT 1 FROM queue q JOIN repository r ON r.id = q.repository_id WHERE q.id = t.queue_id AND r.active = 1)
+		ORDER BY t.departs_at, t.id`, bot.TrainOpen)
 	if err != nil {
 		return nil, fmt.Errorf("list the trains that are due: %w", err)
 	}

@@ -54,7 +54,7 @@ type jobLine struct {
 	Job      string `json:"job"`
 	Schedule string `json:"schedule"` // a duration, five fields of cron, or "never"
 	Started  string `json:"started"`  // of the last run; empty: it never ran
-	Outcome  string `json:"outcome"`  // DONE, FAILED, STOPPED; RUNNING; DIED: its process did before it was done
+	Outcome  string `json:"outcome"`  // DONE, FAILED, STOPPED; RUNNING; DIED: its process did before it was done; UNFINISHED: one of the two, as SQLite's locks end with the process
 	Took     string `json:"took"`     // a duration; of a run that is not over, so far
 	Summary  string `json:"summary"`  // what it did, or why it failed
 	By       string `json:"by"`       // who had it run; empty: the schedule
@@ -79,7 +79,7 @@ func (s shell) jobList(ctx context.Context, file string, asJSON bool) error {
 			if err != nil {
 				return err
 			}
-			line, err := s.jobLine(ctx, db, j, run)
+			line, err := s.jobLine(ctx, db, settings.Database.Driver != config.SQLite, j, run)
 			if err != nil {
 				return err
 			}
@@ -101,7 +101,8 @@ func (s shell) jobList(ctx context.Context, file string, asJSON bool) error {
 	})
 }
 
-func (s shell) jobLine(ctx context.Context, db *store.Store, j job.Job, run bot.JobRun) (jobLine, error) {
+// jobLine says how a job stands; shared: other processes see each other's locks.
+func (s shell) jobLine(ctx context.Context, db *store.Store, shared bool, j job.Job, run bot.JobRun) (jobLine, error) {
 	line := jobLine{Job: j.Name, Schedule: j.Schedule.String(), Summary: run.Summary, By: run.By, Skipped: run.Skipped}
 	if run.Runs > 0 {
 		line.Started = run.Started.Format(time.RFC3339)
@@ -118,10 +119,20 @@ func (s shell) jobLine(ctx context.Context, db *store.Store, j job.Job, run bot.
 			}
 			if free {
 				release()
-				line.Outcome = "DIED"
+				// It may have ended between the two looks.
+				again, err := db.Job(ctx, j.Name)
+				if err != nil {
+					return jobLine{}, err
+				}
+				if !again.Ended.IsZero() || again.Runs != run.Runs {
+					return s.jobLine(ctx, db, shared, j, again)
+				}
+				if line.Outcome = "UNFINISHED"; shared {
+					line.Outcome = "DIED"
+				}
 			}
 		}
-		if line.Outcome != "DIED" {
+		if line.Outcome != "DIED" && line.Outcome != "UNFINISHED" {
 			line.Took = end.Sub(run.Started).Round(time.Millisecond).String()
 		}
 	}

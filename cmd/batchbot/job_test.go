@@ -93,7 +93,7 @@ func TestAnOperatorListsAndRunsJobs(t *testing.T) {
 		t.Errorf("beside a run it exits %d: %q %q", code, stdout, stderr)
 	}
 	release()
-	if l := listed()["cleanup"]; l.Outcome != "DIED" || l.Took != "" {
+	if l := listed()["cleanup"]; l.Outcome != "UNFINISHED" || l.Took != "" {
 		t.Errorf("after a crash: %+v", l)
 	}
 

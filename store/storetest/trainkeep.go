@@ -210,6 +210,12 @@ func trainLists(t *testing.T, db Database) {
 	if got := names(w.store.DueTrains(t.Context())); got != "weekly" {
 		t.Errorf("due: %s", got)
 	}
+	w.must(w.store.DeactivateRepositories(t.Context(), w.repo.Host, w.repo.Installation, []int64{w.repo.ExternalID}, "uninstalled"))
+	if got := names(w.store.DueTrains(t.Context())); got != "" {
+		t.Errorf("due in a repository that ended, which nobody can ask: %s", got)
+	}
+	_, err = w.store.UpsertRepository(t.Context(), w.repo.RepositoryRef)
+	w.must(err)
 	for want, filter := range map[string]bot.TrainFilter{
 		"once weekly nightly": {Limit: 10}, "once weekly": {Limit: 2}, "once nightly": {QueueID: w.queue.ID, Limit: 10}, "nightly": {QueueID: w.queue.ID, Open: true, Limit: 1},
 	} {
