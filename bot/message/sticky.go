@@ -53,10 +53,21 @@ func Status(view bot.StickyView, links Links) string {
 		}
 		fmt.Fprintf(&b, "; operation %s\n", code(op.ID))
 	}
-	b.WriteString("- Only the pinned commit is ever landed. A push makes the approval start over.\n")
+	fmt.Fprintf(&b, "- Only the pinned commit is ever landed. %s\n", pushed(view.Operations))
 	b.WriteString("- Commands: `/batch`, `/batch cancel`, `/batch retry`, `/batch status`, `/batch help`\n")
 	b.WriteString("\n</details>\n")
 	return b.String()
+}
+
+// pushed says what a push does to the newest application.
+func pushed(views []bot.OperationView) string {
+	switch {
+	case len(views) > 0 && views[0].Seat != nil:
+		return "A push loses the place on the train."
+	case len(views) > 0 && views[0].Operation.Cohort < 0:
+		return "A push takes the whole curated batch out."
+	}
+	return "A push makes the approval start over."
 }
 
 func last(op bot.Operation) string {

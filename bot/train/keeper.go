@@ -52,7 +52,7 @@ type Config struct {
 	NudgeOutbox func()              // something is to be said; must not block
 
 	AtOnce   int           // merge requests looked at at once on one host, half of them in one repository; 0: 8
-	Limit    time.Duration // for looking at all seats of one train; 0: 10 minutes
+	Limit    time.Duration // for looking at all seats of one train, which those that fall due meanwhile wait for; 0: 2 minutes
 	Patience time.Duration // after so long, merge requests that cannot be read, while others can, no longer hold their train; 0: 30 minutes
 	Logger   *slog.Logger  // nil: silent
 }
@@ -72,7 +72,7 @@ func New(c Config) *Keeper {
 		c.NudgeOutbox = func() {}
 	}
 	c.AtOnce = cmp.Or(c.AtOnce, 8)
-	c.Limit = cmp.Or(c.Limit, 10*time.Minute)
+	c.Limit = cmp.Or(c.Limit, 2*time.Minute)
 	c.Patience = cmp.Or(c.Patience, 30*time.Minute)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
