@@ -3,7 +3,7 @@
 // a test proves nothing. It fails as well when a text to be replaced is not in
 // the source exactly once any more, so that the table follows the code.
 //
-// Usage: mutate [-run PATTERN] [-limit DURATION] [-mariadb], in the root of the
+// Usage: mutate [-run PATTERN] [-except PATTERN] [-limit DURATION] [-mariadb], in the root of the
 // checkout, under scripts/with-mysql.sh; with -mariadb under scripts/with-mariadb.sh:
 // then what is tested on MySQL is tested there.
 package main
@@ -69,6 +69,7 @@ func (m mutation) pattern() string {
 
 func main() {
 	only := flag.String("run", "", "only mutations whose name matches this regular expression")
+	except := flag.String("except", "", "no mutation whose name matches this regular expression; empty: leave none out")
 	// Twice what it takes where two cores are idle: on a slow or busy machine a run that is cut off would say nothing.
 	limit := flag.Duration("limit", 10*time.Minute, "give up after this time")
 	mariadb := flag.Bool("mariadb", false, "on MariaDB, as TEST_MARIADB_DSN names it")
@@ -79,7 +80,7 @@ func main() {
 	if *mariadb {
 		all = onMariaDB(all)
 	}
-	err := run(ctx, ".", *only, all, os.Stdout)
+	err := run(ctx, ".", *only, *except, all, os.Stdout)
 	cancel()
 	stop()
 	if err != nil {
@@ -91,14 +92,18 @@ func main() {
 // workers is how many mutations are compiled and tested at once. Compiling one is mostly a chain of single steps.
 const workers = 2
 
-func run(ctx context.Context, root, only string, all []mutation, out io.Writer) error {
+func run(ctx context.Context, root, only, except string, all []mutation, out io.Writer) error {
 	pick, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
+	leave, err := regexp.Compile(except)
+	if err != nil {
+		return fmt.Errorf("-except: %w", err)
+	}
 	var chosen []mutation
 	for _, m := range all {
-		if pick.MatchString(m.name) {
+		if pick.MatchString(m.name) && (except == "" || !leave.MatchString(m.name)) {
 			chosen = append(chosen, m)
 		}
 	}
