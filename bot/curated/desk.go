@@ -155,20 +155,15 @@ func (d *Desk) Submit(ctx context.Context, who Asker, id, version int64) (Result
 		return Result{Outcome: NotFound}, err
 	}
 	set := view.Curated
-	switch {
-	case set.Status == bot.CuratedPendingApproval:
-		return Result{Outcome: AlreadySubmitted, View: view}, nil
-	case set.Status != bot.CuratedDraft:
-		return Result{Outcome: AlreadyDecided, View: view}, nil
-	case version != 0 && version != set.Version:
-		return Result{Outcome: Changed, View: view}, nil
+	if result, over := unsubmittable(view, version); over {
+		return result, nil
 	}
 	checked, problems, err := d.check(ctx, view, false)
 	if err != nil {
 		return Result{}, fmt.Errorf("checking %s: %w", named(view), err)
 	}
 	if len(problems) > 0 {
-		return Result{Outcome: Refused, View: view, Problems: problems}, nil
+		return d.refused(ctx, view, problems, unsubmittable)
 	}
 	submission := bot.CuratedSubmission{ID: id, Version: set.Version, By: who.Name, Source: who.Source, Command: who.Command, Request: who.Request}
 	for _, m := range checked {
@@ -180,6 +175,34 @@ func (d *Desk) Submit(ctx context.Context, who Asker, id, version int64) (Result
 		return Result{}, fmt.Errorf("submitting %s: %w", named(view), err)
 	}
 	return d.written(ctx, who, view, result, "submitted")
+}
+
+func unsubmittable(view bot.CuratedView, version int64) (result Result, over bool) {
+	switch status := view.Curated.Status; {
+	case status == bot.CuratedPendingApproval:
+		return Result{Outcome: AlreadySubmitted, View: view}, true
+	case status != bot.CuratedDraft:
+		return Result{Outcome: AlreadyDecided, View: view}, true
+	case version != 0 && version != view.Curated.Version:
+		return Result{Outcome: Changed, View: view}, true
+	}
+	return Result{}, false
+}
+
+// refused tells what the checks of a set found, unless the set itself went on meanwhile: whoever comes second at the same moment would be told that its
+// members are busy, with this very set. over says what to answer to a set as it is now.
+func (d *Desk) refused(ctx context.Context, view bot.CuratedView, problems []bot.CuratedProblem,
+	over func(bot.CuratedView, int64) (Result, bool)) (Result, error) {
+	now, ok, err := d.Read(ctx, view.Curated.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	if ok {
+		if result, gone := over(now, view.Curated.Version); gone {
+			return result, nil
+		}
+	}
+	return Result{Outcome: Refused, View: view, Problems: problems}, nil
 }
 
 // Approve admits a submitted set as one cohort, if every check passes again at the pinned heads and each member has its own approvals there. The
@@ -204,7 +227,7 @@ func (d *Desk) Approve(ctx context.Context, who Asker, id, version int64) (Resul
 		return Result{}, fmt.Errorf("checking %s again: %w", named(view), err)
 	}
 	if len(problems) > 0 {
-		return Result{Outcome: Refused, View: view, Problems: problems}, nil
+		return d.refused(ctx, view, problems, undecidable)
 	}
 	decision := bot.CuratedDecision{
 		ID: id, Version: set.Version, To: bot.CuratedApproved, By: who.Name, Source: who.Source, Command: who.Command, Request: who.Request,
