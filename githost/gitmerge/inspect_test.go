@@ -78,11 +78,16 @@ func TestInspectTidiesAMirrorWithoutLosingAnything(t *testing.T) {
 		return len(found)
 	}
 	before := packs()
-	found, err := i.Inspect(t.Context(), o.remote(), bot.InspectSpec{Target: "main"})
-	if err != nil || found.Tip != head {
-		t.Fatal(found, err)
+	// Another test's git that is just being started holds every lock of this process for a moment, and a mirror whose lock is taken is left for the next time.
+	after := before
+	for tries := 0; after > 5 && tries < 50; tries++ {
+		found, err := i.Inspect(t.Context(), o.remote(), bot.InspectSpec{Target: "main"})
+		if err != nil || found.Tip != head {
+			t.Fatal(found, err)
+		}
+		after = packs()
 	}
-	if after := packs(); before < 20 || after > 5 {
+	if before < 20 || after > 5 {
 		t.Errorf("%d packs became %d", before, after)
 	}
 	if _, err := os.Stat(filepath.Join(i.mirror(), "objects/info/commit-graphs")); err != nil {
