@@ -272,6 +272,9 @@ func noteOnce(v view, code bot.Code, message string, extend time.Duration) actio
 
 // decideLanding decides past the point of no return: only what the host and the target say counts.
 func decideLanding(v view) action {
+	// Whoever lands by push moves the target to the tested commit whatever the batch MR shows, and may be about to: nothing a person does to the MR's
+	// branch or target ends that. The host's merge is guarded by the head.
+	pushes := v.queue.Settings.Landing == bot.LandByPush
 	switch {
 	case v.headLanded:
 		return action{verb: settleLanded, why: "landed"}
@@ -281,11 +284,11 @@ func decideLanding(v view) action {
 		return decideClosed(v)
 	case v.targetTip != v.batch.BaseSHA:
 		return action{verb: rebuild, why: "the target moved to " + bot.ShortSHA(v.targetTip) + " before the batch landed"}
-	case v.mr.HeadSHA != v.batch.HeadSHA && !v.headKnown:
+	case v.mr.HeadSHA != v.batch.HeadSHA && !v.headKnown && !pushes:
 		return action{verb: leaveLanding, why: "the batch MR stands at another head"}
-	case v.mr.Target != v.queue.Target:
+	case v.mr.Target != v.queue.Target && !pushes:
 		return action{verb: leaveLanding, why: "a person retargeted the batch MR to " + v.mr.Target}
-	case v.mr.HeadSHA != v.batch.HeadSHA:
+	case v.mr.HeadSHA != v.batch.HeadSHA && !pushes:
 		return action{verb: rest, after: settleDown, why: "the host still shows an earlier head"}
 	case v.batch.Overdue:
 		return action{verb: block, code: bot.CodeOverdue, why: "the landing did not come to an end in time; merge or close the batch MR by hand, or comment /batch unblock resume to try it again"}

@@ -121,6 +121,13 @@ func TestDecide(t *testing.T) {
 		{"an overdue landing is blocked, never failed", with(landing, func(v *view) { v.batch.Overdue = true }), block, bot.CodeOverdue},
 		{"an overdue landing that landed is a success", with(landing, func(v *view) { v.batch.Overdue, v.mr.State = true, bot.MRMerged }), settleLanded, ""},
 		{"a landing whose MR a person retargeted goes back", with(landing, func(v *view) { v.mr.Target = "other" }), leaveLanding, ""},
+		{"a landing by push goes on whatever a person did to the MR's target", with(landing, func(v *view) {
+			v.queue.Settings.Landing, v.mr.Target = bot.LandByPush, "other"
+		}), land, ""},
+		{"a landing by push goes on whatever a person pushed to the batch branch", with(landing, func(v *view) {
+			v.queue.Settings.Landing, v.mr.HeadSHA, v.headKnown = bot.LandByPush, "foreign", false
+		}), land, ""},
+		{"a landing by merge whose MR stands at another head goes back", with(landing, func(v *view) { v.mr.HeadSHA, v.headKnown = "foreign", false }), leaveLanding, ""},
 		{"a landing whose MR a person merged into another branch failed", with(landing, func(v *view) { v.mr.State, v.mr.Target = bot.MRMerged, "other" }), fail, bot.CodeClosed},
 		{"a landing whose branch is deleted is pushed again, however often", with(landing, func(v *view) { v.branchGone, v.batch.Restores = true, 1 }), push, ""},
 		{"a landing whose MR the host closed with its branch failed", with(landing, func(v *view) { v.mr.State, v.branchGone = bot.MRClosed, true }), fail, bot.CodeBranchDeleted},
