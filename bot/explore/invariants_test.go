@@ -230,13 +230,14 @@ func (w *world) landing(who, from, to string) {
 	}
 }
 
-// checkLanded wants of everything the bot itself lands that it was not there before, and rode in a batch whose row says LANDING. Where somebody put
+// checkLanded wants of everything the bot itself lands that it was not there before, and rode in a batch whose row says LANDING, or that went back from
+// there because the host refused: of two instances that called at once it may refuse one and let the other. Where somebody put
 // the target back to where that batch was built, an instance that slept in its landing call since may land it when it is over: no host can tell.
 func (w *world) checkLanded(before, after *commit) {
 	rows := w.look()
 	landing := make(map[int64]bool)
 	for _, b := range rows.Batches {
-		landing[b.ID] = b.Status.Active() && b.Phase == bot.PhaseLanding
+		landing[b.ID] = b.Status.Active() && (b.Phase == bot.PhaseLanding || (b.Phase == bot.PhaseOpened && b.Refusals > 0))
 	}
 	rides := make(map[string]bool)
 	for _, o := range rows.Operations {
